@@ -63,7 +63,7 @@ def test_every_number_that_is_stated_has_a_row(command: Command, tmp_path: Path)
         "match: accuracy",
     ]
     assert rows[0].endswith("same mean")
-    assert rows[1].endswith("as stated: made by std, not a mean")
+    assert rows[1].endswith("as stated, not recomputed (aggregation: std)")
     assert rows[3].endswith("same mean")
 
 
@@ -127,9 +127,9 @@ def test_a_table(as_json: Any, tmp_path: Path) -> None:
     [
         (["--overwrite"], "--overwrite needs --out"),
         (["--rename", "a"], "--rename 'a' must be OLD=NEW"),
-        (["--rename", "a=b"], "--rename names the column 'a'"),
-        (["--by", "x"], "has no 'x'"),
-        (["--input-field", "x"], "has no 'x'"),
+        (["--rename", "a=b"], "--rename: no column 'a'"),
+        (["--by", "x"], "has no field 'x'"),
+        (["--input-field", "x"], "has no field 'x'"),
     ],
 )
 def test_options_that_do_not_fit(
@@ -145,7 +145,7 @@ def test_a_run_that_is_there(command: Command, logs: Path, tmp_path: Path) -> No
     assert command("import", logs, "--out", target)[0] == 0
     code, out, err = command("import", logs, "--out", target)
     assert (code, out) == (2, "")
-    assert "a run is there; say --overwrite to replace it" in err
+    assert "already contains a run; say --overwrite to replace it" in err
     assert command("import", logs, "--out", target, "--overwrite")[0] == 0
 
 

@@ -106,7 +106,7 @@ def test_predictions_that_changed_are_refused(tmp_path: Path) -> None:
     (folder / "predictions.csv").unlink()
     log = read_logs(folder)[0]
     assert not log.samples
-    assert "not there" in log.notes[0]
+    assert "missing" in log.notes[0]
 
 
 def test_a_run_of_the_original_is_pointed_to_import(command: Command) -> None:

@@ -145,7 +145,7 @@ def test_failed_samples_are_in_no_number_of_inspect(truth: Mapping[str, Any]) ->
     log = _read(truth["failures"])
     (first, _) = log.stated
     assert log.notes[0] == (
-        f"2 of 9 samples failed and are in no count of the log: match accuracy "
+        f"2 of 9 samples failed and are not counted in the log: match accuracy "
         f"{first.value:.6g} over 7"
     )
     assert [one.unit_id for one in log.samples if one.error] == ["q/3", "q/7"]

@@ -195,7 +195,7 @@ def test_names_and_numbers_are_checked() -> None:
     with pytest.raises(InvalidInputError, match="`workers`"), open_executor("threads", 0):
         pass
     with (
-        pytest.raises(InvalidInputError, match="threads run on this machine alone"),
+        pytest.raises(InvalidInputError, match="threads run only on this machine"),
         open_executor("threads", address="10.0.0.1"),
     ):
         pass

@@ -53,8 +53,8 @@ class TestSummary:
         kept = [line for line in added.splitlines() if line.startswith("|")]
         assert kept[-1].endswith("|")
         assert len(kept) > 5
-        assert "(cut: 103 lines are more than a step's summary may have)" in added
-        assert told.endswith(f"the summary is full; left out: {103 - len(kept)} lines")
+        assert "(truncated: 103 lines exceed the size limit of a step summary)" in added
+        assert told.endswith(f"the summary is full; {103 - len(kept)} lines were omitted")
 
     def test_a_full_summary_is_left_alone(self, summary: Path) -> None:
         summary.write_bytes(b"x" * SUMMARY_LIMIT)

@@ -103,7 +103,9 @@ class TestLogging:
             assert sha256 == run.manifest["manifest_sha256"]
             there = Path(client.download_artifacts(target, f"{prefix}/manifest.json"))
             assert json.loads(there.read_text()) == run.manifest
-        with pytest.raises(InvalidInputError, match="`prefix` is 'a', under which another run"):
+        with pytest.raises(
+            InvalidInputError, match=r"another run was logged .* with the same prefix 'a'"
+        ):
             log_run(second, prefix="a", run_id=target, client=client)
 
     def test_many_cells_of_any_name(self, client: Any) -> None:
@@ -134,7 +136,7 @@ class TestLogging:
             log_run(Scorecard({}), client=client)
         with pytest.raises(InvalidTypeError, match="`run` is a int"):
             log_run(3, client=client)
-        with pytest.raises(InvalidInputError, match="`experiment` must be a name"):
+        with pytest.raises(InvalidInputError, match="`experiment` must be a non-empty string"):
             log_run(Scorecard({}), client=client, experiment="")
 
 

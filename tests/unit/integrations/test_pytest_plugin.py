@@ -91,7 +91,9 @@ class TestMetric:
             assert_metric(CARD, "f1", at_least=0.0)
 
     def test_a_number_without_an_interval(self) -> None:
-        with pytest.raises(AssertionError, match=r"the value 0.900 has no interval; on='value'"):
+        with pytest.raises(
+            AssertionError, match=r"the value 0.900 has no interval; pass on='value'"
+        ):
             assert_metric(CARD, "bare", at_least=0.5)
         assert_metric(CARD, "bare", at_least=0.9, on="value")
         with pytest.raises(AssertionError, match=r"the value 0.900 is below 0.91"):
@@ -102,7 +104,7 @@ class TestMetric:
             assert_metric(CARD, "pr_acu", at_least=0.5)
 
     def test_what_cannot_be_asked(self) -> None:
-        with pytest.raises(InvalidInputError, match="give `at_least` or `at_most`"):
+        with pytest.raises(InvalidInputError, match="pass `at_least` or `at_most`"):
             assert_metric(CARD, "pr_auc")
         with pytest.raises(InvalidInputError, match="`at_least`"):
             assert_metric(CARD, "pr_auc", at_least=float("nan"))
@@ -220,9 +222,11 @@ class TestLeakage:
     def test_a_run_nobody_looked_at_fails(self, tmp_path: Path) -> None:
         with pytest.raises(AssertionError, match="no check was run"):
             assert_no_leakage(stored(tmp_path, "r").path)
-        with pytest.raises(InvalidTypeError, match="must be a LeakageReport, a run or the path"):
+        with pytest.raises(
+            InvalidTypeError, match="must be a LeakageReport, a run or a run's path"
+        ):
             assert_no_leakage(CARD)
-        with pytest.raises(InvalidInputError, match="findings are no mappings"):
+        with pytest.raises(InvalidInputError, match="findings are not mappings"):
             assert_no_leakage(MappingProxyType({"leakage_report": {"findings": "x"}}))
 
     def test_the_report_of_an_evaluation(self) -> None:

@@ -74,12 +74,12 @@ class TestMargins:
         assert flipped == pytest.approx(expected, abs=1e-12)  # both labels and margins turned
 
     def test_probabilities_are_not_made_up(self) -> None:
-        with pytest.raises(InvalidTypeError, match="RidgeClassifier has decision_function alone"):
+        with pytest.raises(InvalidTypeError, match="RidgeClassifier has only decision_function"):
             sklearn_scorer("brier")(RidgeClassifier().fit(*REST), *REST)
         with pytest.raises(InvalidTypeError, match="without predict_proba"):
             sklearn_scorer("pr_auc")(object(), *REST)
         three = RidgeClassifier().fit(REST[0], np.arange(120) % 3)
-        with pytest.raises(InvalidInputError, match=r"knows the classes \[0, 1, 2\]; name"):
+        with pytest.raises(InvalidInputError, match=r"has the classes \[0, 1, 2\]; pass"):
             sklearn_scorer("pr_auc")(three, *REST)
 
 
@@ -100,7 +100,7 @@ def test_one_of_three_classes_is_named(kind: Any) -> None:
 def test_labels_other_than_0_and_1_ask_for_the_positive_one() -> None:
     signs = 2 * Y - 1
     model = LogisticRegression().fit(X, signs)
-    with pytest.raises(InvalidInputError, match=r"not 0 and 1; name the positive one"):
+    with pytest.raises(InvalidInputError, match=r"not 0 and 1; pass the positive one"):
         sklearn_scorer("pr_auc")(model, X, signs)
     expected = get_scorer("average_precision")(model, X, signs)
     found = sklearn_scorer("pr_auc", positive=1)(model, X, signs)
@@ -113,7 +113,7 @@ def test_labels_of_other_names() -> None:
     scorer = sklearn_scorer("pr_auc", positive="attack")
     expected = get_scorer("average_precision")(MODEL, *REST)
     assert scorer(model, X[120:], words[120:]) == pytest.approx(expected, abs=1e-9)
-    with pytest.raises(InvalidInputError, match=r"name the positive one.*sklearn_scorer\("):
+    with pytest.raises(InvalidInputError, match=r"pass the positive one.*sklearn_scorer\("):
         sklearn_scorer("pr_auc")(model, X[120:], words[120:])
 
 

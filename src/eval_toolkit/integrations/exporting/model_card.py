@@ -82,7 +82,7 @@ def _caveats(run: Run) -> Iterator[str]:
     if n_errors:
         config = run.manifest.get("config")
         policy = config.get("on_error", "exclude") if isinstance(config, Mapping) else "exclude"
-        counted = {"exclude": "are left out", "as_zero": "count as failures"}
+        counted = {"exclude": "are excluded", "as_zero": "count as failures"}
         yield f"up to {n_errors} units per metric failed and {counted.get(policy, policy)}"
     absent = sum(not cell.has_value for cell in cells)
     if absent:

@@ -98,7 +98,7 @@ def _chosen(run: Run, slice_name: str | None, scorer: str | None) -> Answers:
     if not found:
         there = ", ".join(f"{slice_}/{name}" for slice_, name in run.subjects) or "none"
         raise ArtifactError(
-            f"{run.path}: the run has no records with this slice and scorer; it has {there}"
+            f"{run.path}: the run has no records of this slice and scorer; it has records of {there}"
         )
     speaks = [one for one in found if main is not None and one.block == main]
     return next(iter([*speaks, *found]))

@@ -296,7 +296,7 @@ def _stated(
         how = "mean" if even_attempts(samples, column) else "the mean over rollouts"
         if not name.startswith(("avg_", _SHARE)) and values:
             mean = math.fsum(values) / len(values)
-            how = how if same(mean, value) else "unknown"
+            how = how if same(mean, value) else "unknown rule"
         found.append(Stated(column=column, name=name, value=value, n=len(values), aggregation=how))
     return found, notes
 

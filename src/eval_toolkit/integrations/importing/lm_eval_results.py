@@ -36,7 +36,7 @@ _MADE_BY = {
     **dict.fromkeys(("exact_match", "likelihood"), "mean"),
 }
 """Aggregations of lm-eval's built-in metrics, for tasks that do not state them."""
-_NOT_SAID = "unknown"
+_NOT_SAID = "unknown rule"
 
 
 @dataclass(frozen=True, slots=True)

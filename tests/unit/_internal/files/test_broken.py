@@ -158,7 +158,7 @@ def test_a_small_zip_that_unpacks_to_gigabytes(tmp_path):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file:
         for n in range(70):
             file.writestr(f"samples/{n}.json", b" " * (1 << 20))
-    with pytest.raises(ArtifactError, match="its members are 73400320 bytes unpacked"):
+    with pytest.raises(ArtifactError, match="its members have 73400320 bytes uncompressed"):
         Zipped(path)
 
 

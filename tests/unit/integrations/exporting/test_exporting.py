@@ -163,7 +163,7 @@ class TestLmEval:
         assert again.cells["acc"].details["standard_error"] == 0.05
         assert [line.verdict for line in again.checked] == [
             "as stated: no samples",
-            "as stated: made by bleu, not a mean",
+            "as stated, not recomputed (aggregation: bleu)",
         ]
 
     def test_stderr_is_that_of_independent_samples(self, sums: Run) -> None:
@@ -267,7 +267,7 @@ class TestLmEval:
         (content,) = export_files(run, "lm-eval").values()
         told = strict(content)["results"]["arc"]
         assert (told["acc,none"], told["acc_stderr,none"]) == (0.25, "N/A")
-        with pytest.raises(ArtifactError, match="holds no records, so there are no samples"):
+        with pytest.raises(ArtifactError, match="has no records, so there are no samples"):
             export_files(run, "lm-eval", samples=True)
 
 
@@ -452,12 +452,12 @@ class TestAstra:
         export_run(rollouts, tmp_path / "metrics.json", "astra")
         (imported,) = import_logs(tmp_path / "metrics.json", tmp_path / "runs")
         assert imported.run is not None
-        with pytest.raises(InvalidInputError, match="does not say which scorer decided"):
+        with pytest.raises(InvalidInputError, match="does not state which scorer judged"):
             export_files(imported.run, "astra")
 
     @pytest.mark.parametrize("which", [rows_run, results_only])
     def test_other_runs_are_refused(self, tmp_path: Path, which: Callable[[Path], Run]) -> None:
-        with pytest.raises(InvalidInputError, match="astra has rollouts alone, and this is rows"):
+        with pytest.raises(InvalidInputError, match="supports only rollouts, and this is rows"):
             export_files(which(tmp_path), "astra")
 
 
@@ -495,9 +495,9 @@ class TestPredictions:
         assert scores == [row["score"] for row in read]
 
     def test_what_is_not_there_is_refused(self, sums: Run, folder: Path, tmp_path: Path) -> None:
-        with pytest.raises(InvalidInputError, match="`metric` is 'bleu'; the metrics that have"):
+        with pytest.raises(InvalidInputError, match="`metric` is 'bleu'; the metrics with a value"):
             export_files(sums, "predictions", metric="bleu")
-        with pytest.raises(ArtifactError, match="no such records to export; it has records of"):
+        with pytest.raises(ArtifactError, match="no records of this slice and scorer; it has"):
             export_files(sums, "predictions", scorer="nobody")
         with pytest.raises(ArtifactError, match="it has records of none"):
             export_files(results_only(tmp_path), "predictions")
@@ -535,7 +535,7 @@ class TestWriting:
         assert list((tmp_path / "out").iterdir()) == []
 
     def test_a_run_is_not_written_into(self, sums: Run) -> None:
-        with pytest.raises(InvalidInputError, match="which nothing may change"):
+        with pytest.raises(InvalidInputError, match="which must not be modified"):
             export_run(sums, sums.path / "exports", "csv")
 
     def test_several_runs_have_folders_or_one_table(self, sums: Run, choices: Run) -> None:
@@ -545,13 +545,13 @@ class TestWriting:
         assert {row["run"] for row in csv.DictReader(io.StringIO(table.decode()))} == {
             "sums", "capitals",
         }  # fmt: skip
-        with pytest.raises(InvalidInputError, match="two of the runs have the same name"):
+        with pytest.raises(InvalidInputError, match="two runs have the same name"):
             export_files([sums, sums], "eval-framework")
 
     def test_wrong_arguments(self, sums: Run) -> None:
         with pytest.raises(InvalidInputError, match="`format` is 'xml'"):
             export_files(sums, "xml")
-        with pytest.raises(InvalidInputError, match="csv takes no option 'metric'"):
+        with pytest.raises(InvalidInputError, match="csv has no option 'metric'"):
             export_files(sums, "csv", metric="f1")
-        with pytest.raises(InvalidInputError, match="must be one run or more"):
+        with pytest.raises(InvalidInputError, match="must be one or more runs"):
             export_files([], "csv")

@@ -184,10 +184,10 @@ class TestModelCard:
     def test_what_it_says(self, small: Run) -> None:
         card = model_card(small)
         assert "| test | all | m | acc | 0.300 | [0.100, 0.333] | 7 | 2 | ok |" in card
-        assert "- intervals cover 95 % nominally" in card
-        assert "- 1 of 2 numbers do not exist for these data; the table says why" in card
-        assert "- up to 2 units failed in a metric and are left out" in card
-        assert "- the code had changes that are in no commit" in card
+        assert "- nominal coverage of the intervals: 95 %" in card
+        assert "- 1 of 2 metrics have no value; the table states why" in card
+        assert "- up to 2 units per metric failed and are excluded" in card
+        assert "- the code had uncommitted changes" in card
         assert f"- manifest sha256:{small.manifest['manifest_sha256']}" in card
         assert "```sh\neval-toolkit run x\n```" in card
 
@@ -214,7 +214,7 @@ class TestModelCard:
     def test_no_number_is_refused(self, tmp_path: Path) -> None:
         run = run_of(tmp_path / "r", {"m": {"acc": cell(None, reason="x")}})
         for name in ("model-index", "every-eval-ever"):
-            with pytest.raises(InvalidInputError, match="the run has no number to export"):
+            with pytest.raises(InvalidInputError, match="the run has no metric values to export"):
                 export_files(run, name)
 
 

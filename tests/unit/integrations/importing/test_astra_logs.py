@@ -108,9 +108,7 @@ class TestReading:
         log = only(written(tmp_path, details, latency=2.5))
         assert [s.values["latency"] for s in log.samples] == [2.0, 4.0]
         assert "label" not in log.samples[0].values
-        assert [(s.name, s.aggregation) for s in log.stated] == [
-            ("latency", "a rule of the file's own")
-        ]
+        assert [(s.name, s.aggregation) for s in log.stated] == [("latency", "unknown rule")]
 
     def test_without_samples_turns_stay_where_they_are(self, tmp_path: Path) -> None:
         log = only(written(tmp_path, [rollout([0.1])]), Wanted(samples=False))
@@ -122,7 +120,7 @@ class TestReading:
         log = only(written(tmp_path, [rollout([0.1, 0.1], avg_adversarial_toxicity=0.5)]))
         assert any(
             "avg_adversarial_toxicity of 1 of 1 rollouts is not the mean of its turns "
-            "(rollout 1: 0.5, its turns give 0.1)" in note
+            "(rollout 1: 0.5, the turns give 0.1)" in note
             for note in log.notes
         )
         assert log.samples[0].values["avg_adversarial_toxicity"] == 0.5
@@ -130,13 +128,15 @@ class TestReading:
     def test_rollouts_without_turns_and_a_wrong_count_are_told(self, tmp_path: Path) -> None:
         log = only(written(tmp_path, [rollout([]), rollout([0.1])], n_rollouts=3))
         assert any(note.startswith("1 rollouts have no turn") for note in log.notes)
-        assert "the summary says 3 rollouts; 2 with numbers are here" in log.notes
+        assert "the summary states 3 rollouts; the file has numbers for 2" in log.notes
         assert log.n_planned == 3
 
     def test_cut_openings_are_told(self, tmp_path: Path) -> None:
         cut = rollout([0.1])
         cut["per_turn"][0]["context"] = "x" * 100
-        assert any("cut to their last 100" in note for note in only(written(tmp_path, [cut])).notes)
+        assert any(
+            "truncated to their last 100" in note for note in only(written(tmp_path, [cut])).notes
+        )
 
 
 class TestOurOwn:
@@ -184,7 +184,7 @@ class TestOurOwn:
         Evaluator.write_json(evaluator.evaluate(progress=False), file)
         log = only(file)
         assert [len(sample.turns) for sample in log.samples] == [3, 3]
-        assert any("rollouts branch" in note for note in log.notes)
+        assert any("rollouts have branches" in note for note in log.notes)
 
     def test_an_exported_run_names_its_task_and_model(self, tmp_path: Path) -> None:
         file = written(tmp_path, [rollout([0.1])])

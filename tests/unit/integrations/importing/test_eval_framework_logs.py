@@ -140,7 +140,7 @@ class TestReading:
             ("0", 1), ("0", 2), ("1", 1), ("1", 2)
         ]  # fmt: skip
         assert log.stated[0].stderr is None
-        assert any("takes 2 answers to one item for facts of their own" in n for n in log.notes)
+        assert any("treats the 2 answers to an item as independent" in n for n in log.notes)
 
     def test_errors_and_absence_are_states(self, tmp_path: Path) -> None:
         rows = [result(0, 1.0), result(1, None, error=ERROR), result(2, None)]
@@ -156,8 +156,8 @@ class TestReading:
         assert states["2"].status == "skipped"  # type: ignore[union-attr]
         assert states["3"].reason == "not graded"  # type: ignore[union-attr]
         assert (
-            "Average Accuracy leaves out 1 of 3 rows with an error; with them as 0 it states 0.5"
-            in log.notes
+            "Average Accuracy excludes 1 of 3 rows, which have errors; "
+            "with these as 0 it is stated as 0.5" in log.notes
         )
 
     @pytest.mark.parametrize("name", ["results.jsonl", "output.jsonl"])
@@ -167,7 +167,7 @@ class TestReading:
         (run / name).write_bytes(whole[:-20])
         log = only(run)
         assert len(log.samples) == 2
-        assert f"{name}: line 2, the last, is torn and was left out" in log.notes
+        assert f"{name}: line 2, the last, is incomplete and was skipped" in log.notes
 
     def test_answers_thrown_away_are_named(self, tmp_path: Path) -> None:
         run = output(tmp_path, [result(0, 1.0)])
@@ -214,13 +214,13 @@ class TestAverages:
         averages = {"Average Accuracy": 0.9, "Average Accuracy - a": 0.4}
         rows = self.rows({"a": [1.0, 0.0], "b": [1.0, 1.0]})
         notes = only(output(tmp_path, rows, averages=averages)).notes
-        assert "Average Accuracy: 0.9 is stated, and the rows give 0.75" in notes
-        assert "Average Accuracy - a: 0.4 is stated, and the rows give 0.5" in notes
+        assert "Average Accuracy is stated as 0.9, but the rows give 0.75" in notes
+        assert "Average Accuracy - a is stated as 0.4, but the rows give 0.5" in notes
 
     def test_a_subject_that_failed_wholly_is_named(self, tmp_path: Path) -> None:
         rows = [result(0, 1.0, "a"), result(0, None, "b", error=ERROR)]
         log = only(output(tmp_path, rows, averages={"Average Accuracy": 1.0}))
-        assert any("knows nothing of b: all rows there failed" in note for note in log.notes)
+        assert any("excludes b, where all rows failed" in note for note in log.notes)
 
     def test_nothing_but_errors(self, tmp_path: Path) -> None:
         averages = {"Average Accuracy": None, "StdErr Accuracy": 0.1, "NumSamples Accuracy": 0}
@@ -235,7 +235,7 @@ class TestAverages:
         averages = {"Average Accuracy": 1.0, "StdErr Accuracy": math.nan}
         log = only(output(tmp_path, [result(0, 1.0)], averages=averages))
         assert log.stated[0].stderr is None
-        assert "StdErr Accuracy is nan, which is no number" in log.notes
+        assert "StdErr Accuracy is nan, which is not a finite number; omitted" in log.notes
 
     def test_averages_alone(self, tmp_path: Path) -> None:
         averages = {
@@ -265,8 +265,8 @@ BAD = {
     "nan": ([result(0, math.nan)], r"line 1: 'value' of 'Accuracy' is nan; it must be a finite"),
     "text": ([result(0, "1.0")], r"is '1\.0'; it must be a finite number"),  # type: ignore[arg-type]
     "id": ([{**result(0, 1.0), "id": "0"}], r"line 1: 'id' is '0'; it must be 0 or more"),
-    "twice": ([result(0, 1.0), result(0, 1.0)], r"line 2: 'Accuracy' of no_subject/0 is there"),
-    "bytes": ([result(0, 1.0, metric_name="Bytes")], r"book-keeping alone"),
+    "twice": ([result(0, 1.0), result(0, 1.0)], r"line 2: 'Accuracy' of no_subject/0 occurs"),
+    "bytes": ([result(0, 1.0, metric_name="Bytes")], r"only bookkeeping"),
     "nameless": ([result(0, 1.0, metric_name=None)], r"'metric_name' is None"),
     "none": ([], r"0 samples"),
 }

@@ -101,7 +101,7 @@ class TestReading:
         assert cell.details["higher_is_better"] is True
         assert found.checked[0].verdict == "same mean"
         # One answer has no score, so the mean over answers is none over prompts; counts agree.
-        assert "uneven by prompt" in found.checked[1].verdict
+        assert "whose number varies by prompt" in found.checked[1].verdict
         assert not [note for note in found.notes if "eval line" in note]
 
     def test_an_eval_line_that_the_attempts_contradict(self, report: Report) -> None:
@@ -109,7 +109,7 @@ class TestReading:
         found = measure_log(one(path))
         assert found.cells["passed:dan.DAN"].value == 0.5
         assert found.checked[0].agrees is False
-        said = "dan.DAN: the eval line has 2 passed of 2; the attempts in the report have 1 of 2"
+        said = "dan.DAN: the eval line states 2 of 2 passed; in the attempts of the report it is 1 of 2"
         assert said in found.notes
 
     def test_the_threshold_is_the_runs(self, report: Report) -> None:
@@ -119,7 +119,7 @@ class TestReading:
         del setup["run.eval_threshold"]
         log = one(report(setup, attempt("Be DAN", {"dan.DAN": [0.8, 0.4]})))
         assert [sample.values["passed:dan.DAN"] for sample in log.samples] == [0.0, 1.0]
-        assert "the report states no eval_threshold; it is 0.5, garak's default" in log.notes
+        assert "the report states no eval_threshold; 0.5, garak's default, is used" in log.notes
 
     def test_reports_that_garak_joined(self, report: Report) -> None:
         """Its aggregate_reports writes the run's uuid over that of every attempt."""
@@ -168,7 +168,7 @@ class TestReading:
     def test_what_was_not_finished_is_counted(self, report: Report) -> None:
         path = report(SETUP, attempt("a", {"dan.DAN": [0.0, 0.0]}), attempt("b", {}, status=1))
         found = measure_log(one(path))
-        assert "2 answers have no detector results: the run did not finish them" in found.notes
+        assert "2 answers have no detector results because the run was not finished" in found.notes
         assert any(note.startswith("2 of 4 samples are in the log") for note in found.notes)
 
     def test_evals_alone(self, report: Report) -> None:
@@ -176,7 +176,7 @@ class TestReading:
         found = measure_log(one(report(SETUP, INIT, evaluated(97, 100), evaluated(0, 0, "x.Y"))))
         cell = found.cells["passed:dan.DAN"]
         assert f"{cell.ci:.3f}" == "0.970 [0.915, 0.990]"
-        assert "x.Y: the eval line has 0 answers that were evaluated" in found.notes
+        assert "x.Y: the eval line states 0 evaluated answers; omitted" in found.notes
 
     def test_a_run_is_written_and_by_goal(self, report: Report, tmp_path: Path) -> None:
         path = report(
@@ -214,7 +214,7 @@ HIT = {
 class TestRefusals:
     def test_a_hit_log_holds_failures_alone(self, report: Report) -> None:
         path = report(HIT, name="scan.hitlog.jsonl")
-        with pytest.raises(InvalidInputError, match=r"a hit log of garak: .* import the .report"):
+        with pytest.raises(InvalidInputError, match=r"a garak hit log, .* import the .report"):
             read_logs(path)
 
     def test_entries_of_another_tool(self, report: Report) -> None:
@@ -226,15 +226,18 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("entries", "said"),
         [
-            ((SETUP, INIT, DIGEST), "a digest alone; import the report of the run itself"),
+            ((SETUP, INIT, DIGEST), "only a digest; import the report of the run itself"),
             ((SETUP, INIT), "neither attempts nor evals"),
-            ((SETUP, attempt("a", {"d": [3.0]})), r"line 2: d is 3.0; .* between 0 and 1"),
+            ((SETUP, attempt("a", {"d": [3.0]})), r"line 2: d is 3.0; .* in \[0, 1\]"),
             ((SETUP, attempt("a", {"d": ["x"]})), r"line 2: d is 'x'; it must be a finite number"),
             (
                 (SETUP, attempt("a", {}, detector_results={"d": 1.0})),
                 "line 2: d: is 1.0; it must be a list",
             ),
-            ((SETUP, attempt("a", {}, probe="")), "'probe_classname' is ''; it must be a name"),
+            (
+                (SETUP, attempt("a", {}, probe="")),
+                "'probe_classname' is ''; it must be a non-empty name",
+            ),
             ((SETUP, evaluated(3, 2)), "line 2: 3 passed of 2"),
             ((SETUP, evaluated(-1, 2)), "line 2: a count is -1"),
         ],

@@ -134,7 +134,7 @@ class TestReading:
         log = only(folder(tmp_path, None, [stat("exact_match", 0.25)]))
         assert not log.samples
         assert [one.value for one in log.stated] == [0.25]
-        assert any("no sample was seen" in note for note in log.notes)
+        assert any("not checked against samples" in note for note in log.notes)
 
     def test_one_request_per_choice_shows_the_one_that_won(self, tmp_path: Path) -> None:
         row = each("id1", 1.0)
@@ -147,7 +147,7 @@ class TestReading:
         log = only(folder(tmp_path, [row], [stat("exact_match", 1.0)], asked))
         assert log.samples[0].response == "five"
         assert list(log.samples[0].values) == ["exact_match"]
-        assert any("asked once per choice" in note for note in log.notes)
+        assert any("one request per choice" in note for note in log.notes)
 
     def test_a_failed_request_keeps_the_value_helm_gave_it(self, tmp_path: Path) -> None:
         failed = request("id2")
@@ -193,7 +193,7 @@ class TestMeans:
         ]  # fmt: skip
         assert log.stated[0].aggregation == "mean"
         assert log.stated[0].stderr is None
-        assert any("up to 0.25" in n and "no standard error" in n for n in log.notes)
+        assert any("up to 0.25" in n and "not a standard error" in n for n in log.notes)
 
     def test_uneven_trials_are_a_mean_of_means(self, tmp_path: Path) -> None:
         rows = [each("a", 1.0), each("b", 0.0), each("a", 1.0, 1)]
@@ -204,7 +204,7 @@ class TestMeans:
     def test_a_wrong_mean_is_told(self, tmp_path: Path) -> None:
         rows = [each("a", 1.0), each("b", 0.0)]
         log = only(folder(tmp_path, rows, [stat("exact_match", 0.6)]), Wanted(samples=False))
-        assert "exact_match: 0.6 is stated, and the samples give 0.5" in log.notes
+        assert "exact_match is stated as 0.6, but the samples give 0.5" in log.notes
 
     def test_perturbed_copies_are_a_log_of_their_own(self, tmp_path: Path) -> None:
         rows = [
@@ -248,12 +248,12 @@ class TestMeans:
         log = only(folder(tmp_path, [each("a", 1.0), row], stats), Wanted(samples=False))
         assert log.samples[1].values["exact_match"].status == "skipped"  # type: ignore[union-attr]
         assert [one.column for one in log.stated] == ["exact_match"]
-        assert any("count 0 are left out: bleu" in note for note in log.notes)
+        assert any("count 0 were omitted: bleu" in note for note in log.notes)
 
     def test_a_number_made_of_all_instances_is_as_stated(self, tmp_path: Path) -> None:
         stats = [stat("exact_match", 1.0), stat("ece_10_bin", 0.2)]
         log = only(folder(tmp_path, [each("a", 1.0)], stats), Wanted(samples=False))
-        assert log.stated[1].aggregation == "HELM from all instances together"
+        assert log.stated[1].aggregation == "HELM's, over all instances together"
 
 
 def _bad_rows() -> dict[str, tuple[list[dict[str, Any]], str]]:
@@ -268,9 +268,9 @@ def _bad_rows() -> dict[str, tuple[list[dict[str, Any]], str]]:
         "nan": ([nan], r"entry 1 \(a\): 'exact_match': 'mean' is nan; it must be a finite number"),
         "count": ([count], r"'count' is 'one'"),
         "nameless": ([nameless], r"does not name a metric"),
-        "trial": ([trial], r"'train_trial_index' must be 0 or more"),
-        "twice": ([each("a", 1.0), each("a", 0.0)], r"is there twice, with two values"),
-        "no id": ([{"stats": []}], r"entry 1: 'instance_id' must be text"),
+        "trial": ([trial], r"'train_trial_index' must be an integer of at least 0"),
+        "twice": ([each("a", 1.0), each("a", 0.0)], r"occurs twice with different values"),
+        "no id": ([{"stats": []}], r"entry 1: 'instance_id' must be a non-empty string"),
         "no list": ({"a": 1}, r"it must be a list"),  # type: ignore[dict-item]
     }
 
@@ -288,7 +288,7 @@ class TestBadFiles:
     def test_a_mean_that_is_no_number_is_a_note(self, tmp_path: Path) -> None:
         log = only(folder(tmp_path, [each("a", 1.0)], [stat("exact_match", math.nan)]))
         assert not log.stated
-        assert any("states nan, which is no number" in note for note in log.notes)
+        assert any("states nan, which is not a finite number" in note for note in log.notes)
 
     def test_no_instances_and_no_means(self, tmp_path: Path) -> None:
         with pytest.raises(EvalToolkitError, match="0 samples"):
@@ -297,7 +297,7 @@ class TestBadFiles:
     def test_book_keeping_alone(self, tmp_path: Path) -> None:
         row = each("a", 1.0)
         del row["stats"][0]
-        with pytest.raises(EvalToolkitError, match="book-keeping alone"):
+        with pytest.raises(EvalToolkitError, match="only bookkeeping"):
             helm.read(folder(tmp_path, [row], []), Wanted())
 
     def test_no_model(self, tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ class TestBadFiles:
 
     def test_one_instance_twice_in_a_trial(self, tmp_path: Path) -> None:
         run = folder(tmp_path, [each("a", 1.0)], [], [request("a"), request("a")])
-        with pytest.raises(EvalToolkitError, match="request 2: a is there twice in trial 0"):
+        with pytest.raises(EvalToolkitError, match="request 2: a occurs twice in trial 0"):
             helm.read(run, Wanted())
 
 

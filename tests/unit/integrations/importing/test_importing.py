@@ -84,7 +84,7 @@ class TestRecognising:
     def test_what_is_not_known(self, tmp_path: Path) -> None:
         (tmp_path / "notes.txt").write_text("hello")
         with pytest.raises(
-            InvalidInputError, match=r"notes.txt: not a log .* can be read: Inspect"
+            InvalidInputError, match=r"notes.txt: not a log .* the formats are Inspect"
         ):
             read_logs(tmp_path / "notes.txt")
         with pytest.raises(InvalidInputError, match="no logs in this folder"):
@@ -175,7 +175,7 @@ class TestChecks:
         assert found.checked[0].agrees
         assert found.notes == (
             (
-                "acc: 1 of 4 samples failed and are not in the mean (timeout: no answer); "
+                "acc: 1 of 4 samples failed and are excluded from the mean (timeout: no answer); "
                 "counted as 0, acc would be 0.5"
             ),
         )
@@ -184,7 +184,7 @@ class TestChecks:
 
     def test_skipped_samples_are_counted(self) -> None:
         found = measure_log(log_of([1.0, Grade.skipped("unscored")]))
-        assert found.notes == ("acc: 1 of 2 samples have no value and are left out",)
+        assert found.notes == ("acc: 1 of 2 samples have no value and are excluded",)
 
     def test_attempts_are_reduced_to_items(self) -> None:
         """Expected: the mean of items' means, (1 + 0.5) / 2, not 2 of 3 tries."""
@@ -310,8 +310,8 @@ class TestStatedAlone:
         [
             ({"value": 1.0}, "the log states no standard error and no number of samples"),
             ({"value": 1.0, "stderr": 0.0}, "a standard error of 0 and no number of samples"),
-            ({"value": 1.0, "stderr": 0.1}, "a share of 1 has no standard error of 0.1"),
-            ({"value": 0.9, "stderr": 2.0}, "larger than that of a single answer"),
+            ({"value": 1.0, "stderr": 0.1}, "a share of 1 cannot have a standard error of 0.1"),
+            ({"value": 0.9, "stderr": 2.0}, "larger than for a single answer"),
         ],
     )
     def test_where_too_little_is_stated_there_is_no_interval(
@@ -430,12 +430,12 @@ class TestImportLogs:
     def test_one_name_for_two_models(self, tmp_path: Path) -> None:
         for name in ("a", "b"):
             write_log(tmp_path / name, [1.0, 0.0], model_name=name)
-        with pytest.raises(InvalidInputError, match="the logs are of 2 models: a, b"):
+        with pytest.raises(InvalidInputError, match="the logs have 2 models: a, b"):
             import_logs([tmp_path / "a", tmp_path / "b"], model="m")
 
     def test_a_name_that_is_given_is_not_missed(self, tmp_path: Path) -> None:
         path = write_samples(tmp_path, "sums", [question(1)])
-        assert "name no model" in import_logs(path)[0].notes[0]
+        assert "do not name a model" in import_logs(path)[0].notes[0]
         assert import_logs(path, model="m")[0].notes == ()
 
     def test_without_a_folder_nothing_is_written(self, tmp_path: Path) -> None:
@@ -456,7 +456,7 @@ class TestImportLogs:
         first = write_log(tmp_path / "a", [1.0, 0.0])
         second = write_log(tmp_path / "b", [1.0, 1.0], task="other")
         import_logs(second, tmp_path / "runs")
-        with pytest.raises(ArtifactError, match="a run is there; pass overwrite=True"):
+        with pytest.raises(ArtifactError, match="already contains a run; pass overwrite=True"):
             import_logs([first, second], tmp_path / "runs")
         assert [one.name for one in (tmp_path / "runs").iterdir()] == ["other-org_small"]
         assert len(import_logs([first, second], tmp_path / "runs", overwrite=True)) == 2
@@ -485,9 +485,9 @@ class TestImportLogs:
     def test_names_that_fit_nothing(self, tmp_path: Path) -> None:
         path = write_log(tmp_path / "a", [1.0, 0.0])
         write_log(tmp_path / "b", [1.0, 0.0], task="other")
-        with pytest.raises(InvalidInputError, match="the column 'acc'; there are exact_match"):
+        with pytest.raises(InvalidInputError, match="no column 'acc'; the columns are exact_match"):
             import_logs(path, rename={"acc": "x"})
-        with pytest.raises(InvalidInputError, match="the logs are of 2 tasks: other, sums"):
+        with pytest.raises(InvalidInputError, match="the logs have 2 tasks: other, sums"):
             import_logs(tmp_path, task="t")
         with pytest.raises(InvalidInputError, match="`paths` is empty"):
             import_logs([])
@@ -497,7 +497,7 @@ class TestImportLogs:
     def test_two_columns_of_one_name(self, tmp_path: Path) -> None:
         line = question(0, metrics=["exact_match", "acc"], acc=1.0)
         path = write_samples(tmp_path, "t", [line])
-        with pytest.raises(InvalidInputError, match="two columns of t the name 'acc'"):
+        with pytest.raises(InvalidInputError, match="two columns of 't' the name 'acc'"):
             import_logs(path, rename={"exact_match": "acc"})
 
     def test_results_alone_share_a_run(self, tmp_path: Path) -> None:

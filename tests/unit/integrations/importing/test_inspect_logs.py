@@ -209,10 +209,10 @@ class TestZipped:
         ("options", "said"),
         [
             ({"flags": 1}, "'h' is encrypted"),
-            ({"method": STORED, "told": {"method": 12}}, "packed by method 12"),
+            ({"method": STORED, "told": {"method": 12}}, "compression method 12"),
             (
                 {"told": {"size": 3 << 30}, "zip64": True},
-                "3221225472 bytes unpacked, more than 200",
+                "3221225472 bytes uncompressed, more than 200",
             ),
             ({"told": {"size": 10}}, "'h' is damaged"),
             ({"told": {"size": 10}, "method": DEFLATE}, "'h' is damaged"),
@@ -232,7 +232,7 @@ class TestZipped:
 
     def test_a_member_that_is_not_there(self, tmp_path: Path) -> None:
         (tmp_path / "a").write_bytes(_zip([]))
-        with pytest.raises(ArtifactError, match="no member 'h'; it has 0"):
+        with pytest.raises(ArtifactError, match="no member 'h' among its 0 members"):
             zipped.Zipped(tmp_path / "a").read("h")
 
     @settings(max_examples=60)
@@ -305,9 +305,7 @@ class TestSamples:
         self, tmp_path: Path, write: Callable[..., Path], name: str, said: str
     ) -> None:
         renamed = write(tmp_path, _header(STATED, ids="abcd"), PLAIN).rename(tmp_path / name)
-        assert (
-            _read(renamed).notes[0] == f"{name} {said} in spite of its name; its content was read"
-        )
+        assert _read(renamed).notes[0] == f"{name} {said} despite its name, and was read as such"
 
     def test_statistics_leave_the_samples_alone(self, tmp_path: Path) -> None:
         members = _members(_header(STATED), PLAIN)
@@ -329,7 +327,9 @@ class TestSamples:
         log = _read(path, group_field="topic", samples=False)
         assert [one.group for one in log.samples] == ["t1"] * 4
         assert log.samples[0].prompt is None
-        with pytest.raises(InvalidInputError, match="sample 'a' has no 'story'; it has: id, input"):
+        with pytest.raises(
+            InvalidInputError, match="sample 'a' has no field 'story'; it has id, input"
+        ):
             inspect_log.read(path, Wanted(group_field="story"))
 
     def test_samples_come_in_the_order_of_the_dataset(self, tmp_path: Path) -> None:
@@ -354,7 +354,7 @@ class TestSamples:
     def test_a_text_that_is_no_number_is_said(self, tmp_path: Path) -> None:
         log = _read(_json_file(tmp_path, _header(), [_sample("a", "blue"), _sample("b", "C")]))
         (note,) = log.notes
-        assert note.startswith("match: 1 of 2 values are no numbers (such as 'blue')")
+        assert note.startswith("match: 1 of 2 values are not numbers (such as 'blue')")
 
     def test_scores_of_several_keys(self, tmp_path: Path) -> None:
         marks = [{"fit": 3, "tone": "C"}, {"fit": NAN, "tone": "I"}, NAN, [0.5]]
@@ -446,8 +446,8 @@ class TestSamples:
         """Inspect counts a text as 0; what is infinite makes its mean infinite, too."""
         samples = [_sample("a", 1.0), _sample("b", math.inf), _sample("c", "maybe")]
         notes = _read(_json_file(tmp_path, _header(), samples)).notes
-        assert "match: 1 of 3 values are infinite; here they are skipped" in notes
-        assert any(note.startswith("match: 1 of 3 values are no numbers") for note in notes)
+        assert "match: 1 of 3 values are infinite; they are skipped here" in notes
+        assert any(note.startswith("match: 1 of 3 values are not numbers") for note in notes)
 
     def test_tokens_are_those_of_the_model_under_test(self, tmp_path: Path) -> None:
         judge = {"input_tokens": 900, "output_tokens": 90, "total_tokens": 990}
@@ -492,7 +492,7 @@ class TestFailures:
         assert log.samples[3].error == "Boom api_key=[redacted]"
         assert log.samples[3].values["match"] == Grade.error("Boom api_key=[redacted]")
         assert log.notes == (
-            "1 of 4 samples failed and are in no count of the log: match accuracy 0.666667 over 3",
+            "1 of 4 samples failed and are not counted in the log: match accuracy 0.666667 over 3",
         )
 
     def test_a_log_in_which_all_failed_has_the_columns_of_its_scorers(self, tmp_path: Path) -> None:
@@ -507,14 +507,14 @@ class TestFailures:
         log = _read(_json_file(tmp_path, _header(), [kept]))
         assert (_column(log), _column(log, "exact")) == ([1.0], ["skipped"])
         assert log.samples[0].error is None
-        assert log.notes == ("1 of 1 samples failed and were scored all the same",)
+        assert log.notes == ("1 of 1 samples failed but were scored",)
 
     def test_limits_are_said(self, tmp_path: Path) -> None:
         limited = [_sample(n, v, limit={"type": "token"}) for n, v in (("a", "C"), ("b", ...))]
         log = _read(_eval_file(tmp_path, _header(), [*limited, PLAIN[2]]))
         assert _column(log) == [1.0, "skipped", 1.0]
         assert "ended at a limit: token" in log.samples[1].values["match"].reason
-        assert log.notes == ("2 of 3 samples ended at a limit (token 2)",)
+        assert log.notes == ("2 of 3 samples reached a limit (token 2)",)
 
     def test_an_unfinished_log_is_read_from_its_journal(self, tmp_path: Path) -> None:
         start = {"version": 2, "eval": _header(ids="abcd")["eval"]}
@@ -529,7 +529,7 @@ class TestFailures:
         for samples in (True, False):  # of the two summaries of one sample the later counts
             log = _read(path, samples=samples)
             assert (_column(log), log.n_planned, log.stated) == ([1.0], 4, [])
-            assert log.notes == ("the log is unfinished: 1 of 4 samples are there and no results",)
+            assert log.notes == ("the log is unfinished: it has 1 of 4 samples and no results",)
             assert log.settings["status"] == "unfinished"
 
     def test_a_cancelled_log_without_samples_has_its_reductions(self, tmp_path: Path) -> None:
@@ -583,8 +583,11 @@ class TestStated:
             ("lower", "ci lower", None, ""),
             ("odd", "grouped odd", None, ""),
         ]
-        assert log.notes[0] == "match: the log states nan as its var, which is no number"
-        assert log.notes[1].startswith("standard errors of the log are clustered by 'topic': name")
+        assert (
+            log.notes[0]
+            == "match: the log states nan as its var, which is not a finite number; omitted"
+        )
+        assert log.notes[1].startswith("the log's standard errors are clustered by 'topic': pass")
         assert len(log.notes) == 2
         assert len(_read(Path(log.files[0]), group_field="topic").notes) == 1
 
@@ -602,7 +605,7 @@ class TestStated:
         twofold = [_sample("a", {"x": 1, "y": 2})]
         log = _read(_json_file(tmp_path, _header(_score(0.0)), twofold))
         assert (log.stated, len(log.notes)) == ([], 1)
-        assert log.notes[0].startswith("match: the log states accuracy 0.0, which is left out")
+        assert log.notes[0].startswith("match: the log states accuracy 0.0; omitted")
 
     def test_epochs_are_attempts_and_other_reductions_are_made_again(self, tmp_path: Path) -> None:
         tries = {"a": [1, 0, 1, 0], "b": [0.25, 0.25, 1, NAN]}
@@ -632,7 +635,7 @@ class TestStated:
             "mean of mode",
         ]
         assert log.stated[-1].aggregation == "mean of majority"
-        said = "means over other reductions of the epochs, found again in the samples: 6"
+        said = "6 means over other reductions of the epochs match the samples"
         assert log.notes == (said,)
         wrong = [one | {"metrics": {"accuracy": {"value": 0.9}}} for one in scores[3:4]]
         header = _header(*wrong, total=8, eval={"config": {"epochs": 4}})
@@ -646,7 +649,7 @@ class TestStated:
         config = {"config": {"epochs": 3, "epochs_reducer": []}}
         log = _read(_json_file(tmp_path, _header(_score(0.75), eval=config), samples))
         assert log.stated[0].aggregation == "mean of all tries"
-        assert log.notes[0].endswith("found again in the samples: 1")
+        assert log.notes[0].startswith("1 means over other reductions")
 
     def test_reductions_of_several_kinds_are_held_to_what_is_stated(self, tmp_path: Path) -> None:
         kinds = {"max": 1.0, "mean": 0.5, "own": 0.25}
@@ -659,7 +662,7 @@ class TestStated:
         assert _column(log) == [0.5]
         assert log.notes[1:] == (
             "match: the log states accuracy (own) 0.3 (mean of own); from the samples it is 0.25",
-            "means over other reductions of the epochs, found again in the samples: 1",
+            "1 means over other reductions of the epochs match the samples",
         )
 
     @given(
@@ -745,8 +748,8 @@ GOOD = _zip(_members(_header(STATED), PLAIN))
 LOST = [one for one in _members(_header(STATED), PLAIN) if not one[0].startswith("samples/b")]
 BAD = {
     "empty": (_bytes(b""), r"log\.eval: the file is empty \(0 bytes\)"),
-    "cut short": (_bytes(GOOD[:-30]), "cut short: .* `inspect log recover` may"),
-    "cut in half": (_bytes(GOOD[: len(GOOD) // 2]), "cut short"),
+    "cut short": (_bytes(GOOD[:-30]), "truncated: .* `inspect log recover` may"),
+    "cut in half": (_bytes(GOOD[: len(GOOD) // 2]), "truncated"),
     "no log": (_bytes(_zip([("a.txt", b"a")])), "neither 'header.json' nor '_journal/start.json'"),
     "an empty zip": (_bytes(_zip([])), "neither 'header.json'"),
     "a text": (_bytes(b"task,accuracy\n"), "neither a zip file nor JSON"),
@@ -754,7 +757,10 @@ BAD = {
     "no UTF-8": (_bytes(b'{"version": 2, "eval": "\xff"}'), "not UTF-8 at byte 24"),
     "nested": (_bytes(b"[" * 100_000), "nested too deeply"),
     "digits": (_bytes(b'{"version": ' + b"1" * 5_000 + b"}"), "malformed JSON: Exceeds the limit"),
-    "a version to come": (_with(_header() | {"version": 3}), "`version` is 3; versions 1 and 2"),
+    "a version to come": (
+        _with(_header() | {"version": 3}),
+        "`version` is 3; only versions 1 and 2",
+    ),
     "no version": (_with(_header() | {"version": None}), "`version` is None"),
     "no eval": (_with(_header() | {"eval": [1]}), "`eval` is a list; it must be an object"),
     "no task": (_with(_header(eval={"task": ""})), "`eval.task` is missing"),
@@ -764,11 +770,11 @@ BAD = {
         "0 samples and no results; its status is unfinished",
     ),
     "NaN stated": (_with(_header(_score(NAN)), []), "0 samples and no results"),
-    "twice": (_with(_header(), [PLAIN[0], PLAIN[0]]), "sample 'a' of epoch 1 is there twice"),
-    "1 and '1'": (_with(_header(), [_sample(1, "C"), _sample("1", "C")]), "is there twice"),
+    "twice": (_with(_header(), [PLAIN[0], PLAIN[0]]), "sample 'a' of epoch 1 occurs twice"),
+    "1 and '1'": (_with(_header(), [_sample(1, "C"), _sample("1", "C")]), "occurs twice"),
     "lost": (
         _bytes(_zip(LOST)),
-        "1 of 4 samples of the summaries are not in samples/, such as 'b'",
+        "1 of 4 samples listed in the summaries are missing from samples/, such as 'b'",
     ),
     "no id": (_with(_header(), [{"epoch": 1}]), r"samples\[0\]: `id` is None"),
     "no epoch": (_with(_header(), [_sample("a", "C", 0)]), r"samples\[0\]: `epoch` is 0"),
@@ -801,7 +807,7 @@ class TestBadFiles:
     ) -> None:
         path = _json_file(tmp_path, _header(STATED))
         monkeypatch.setattr("eval_toolkit.integrations.importing.inspect_parts.LARGEST_MEMBER", 9)
-        with pytest.raises(ArtifactError, match="bytes; at most 9 are read"):
+        with pytest.raises(ArtifactError, match="bytes; logs of at most 9 can be read"):
             inspect_log.read(path, Wanted())
 
     def test_what_is_inside_counts_and_not_the_name(self, tmp_path: Path) -> None:
@@ -817,7 +823,7 @@ class TestBadFiles:
         }
         log = _read(_json_file(tmp_path, _header(STATED, eval=spec), PLAIN))
         assert log.settings["model_args"] == {"api_key": "[redacted]", "limit": None}
-        assert log.settings["task_args"] == "left out: 10007 characters"
+        assert log.settings["task_args"] == "omitted: 10007 characters"
         assert "hush" not in repr(log)
 
     @given(st.binary(max_size=200), st.sampled_from(["a.json", "a.eval", "a"]))

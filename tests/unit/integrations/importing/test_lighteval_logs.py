@@ -124,7 +124,7 @@ class TestDetails:
         one = log.samples[1]
         assert (one.input, one.target, dict(one.values)) == ("Q1", "a", {"acc": 1.0})
         assert [(c.logprob, c.is_greedy) for c in one.choices] == [(-1.0, False), (-3.0, True)]
-        assert any("details alone" in note for note in log.notes)
+        assert any("only details" in note for note in log.notes)
 
     def test_the_flat_layout_of_written_answers(self, tmp_path: Path) -> None:
         rows = [
@@ -154,7 +154,7 @@ class TestDetails:
         log = only(file, wanted)
         assert [s.parts for s in log.samples] == [{"topic": "even"}, {"topic": "odd"}]
         assert log.samples[1].group == "odd"
-        with pytest.raises(EvalToolkitError, match=r"row 1 has no 'nothing'"):
+        with pytest.raises(EvalToolkitError, match=r"row 1 has no field 'nothing'"):
             lighteval.read(file, Wanted(by=("nothing",)))
 
     def test_statistics_alone_are_the_same(self, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ class TestStated:
         told = {one.name: one for one in log.stated}
         assert (told["f1"].stderr, told["f1"].aggregation) == (None, "CorpusLevelF1")
         assert any("f1, 0.0007, is the spread of bootstrap draws" in n for n in log.notes)
-        assert any("made from the whole corpus: f1" in note for note in log.notes)
+        assert any("computed over the whole corpus: f1" in note for note in log.notes)
 
     def test_averages_over_tasks(self, tmp_path: Path) -> None:
         one = {"acc": 0.5, "acc_stderr": 0.1}
@@ -213,7 +213,7 @@ class TestStated:
         results = {"a|0": {"acc": math.nan, "em": 0.5, "em_stderr": math.nan}}
         log = only(output(tmp_path, results, {}))
         assert [(one.name, one.stderr) for one in log.stated] == [("em", None)]
-        assert "a|0: acc is nan, which is no number, and is left out" in log.notes
+        assert "a|0: acc is nan, which is not a finite number; omitted" in log.notes
 
     def test_fewer_rows_than_documents_are_told(self, tmp_path: Path) -> None:
         tasks = {"arc|0": {"effective_num_docs": 5}}
@@ -222,7 +222,7 @@ class TestStated:
         )
         log = only(file)
         assert log.n_planned == 5
-        assert "1 of 5 documents are in the details" in log.notes
+        assert "the details contain 1 of 5 documents" in log.notes
 
     def test_a_folder_is_read_once(self, tmp_path: Path) -> None:
         results = {"a|0": {"acc": 1.0}, "b|0": {"acc": 0.0}, "all": {"acc": 0.5}}
@@ -257,7 +257,7 @@ class TestBadFiles:
         [
             ([row(0, 1.0), row(1, math.nan)], "row 2: 'acc' is nan; it must be a finite number"),
             ([row(0, 1.0), {**row(1, 0.0), "doc": row(0, 0.0)["doc"] | {"query": "Other"}}],
-             "row 2: id '0' is another document's, too"),
+             "row 2: another document has the same id '0'"),
             ([{"metric": {"acc": 1.0}}], "has no column 'doc'"),
             ([{"metrics": "open('x')", "example": "", "full_prompt": ""}], "cannot be parsed"),
             ([{"a": 1}], "has neither 'metric' nor 'metrics'"),

@@ -111,8 +111,8 @@ class TestResultsWithSamples:
         sizes = {name: {"original": n, "effective": n} for name, n in (("a", 10), ("b", 30))}
         for value, said in (
             (0.8, "over the 40 items"),
-            (0.7, "each counting the same"),
-            (0.6, "no mean"),
+            (0.7, "with equal weights"),
+            (0.6, "neither the mean"),
         ):
             group = {"acc,none": value, "sample_len": 40, "sample_count": {"acc,none": 40}}
             path = write_results(
@@ -131,9 +131,9 @@ class TestResultsWithSamples:
         numbers = {"exact_match,none": 1.0, "bleu,none": 31.5, "bleu_stderr,none": "N/A"}
         log = one(write_results(tmp_path, {"sums": numbers}))
         assert log.samples[0].values == {"exact_match": 1.0}
-        assert "made of all items at once" in log.notes[0]
+        assert "computed over all items at once" in log.notes[0]
         found = measure_log(log)
-        assert found.checked[1].verdict == "as stated: made by bleu, not a mean"
+        assert found.checked[1].verdict == "as stated, not recomputed (aggregation: bleu)"
         cell = found.cells["bleu"]
         assert (cell.value, cell.ci) == (31.5, None)
         assert cell.reason.endswith("the log states no standard error")
@@ -146,7 +146,7 @@ class TestResultsWithSamples:
         numbers = {"sums": {"perplexity,none": math.e**2, "perplexity_stderr,none": 0.1}}
         path = write_results(tmp_path, numbers, configs={"sums": {"metric_list": listed}})
         found = measure_log(one(path))
-        assert found.checked[0].verdict == "as stated: made by perplexity, not a mean"
+        assert found.checked[0].verdict == "as stated, not recomputed (aggregation: perplexity)"
         cell = found.cells["perplexity"]
         assert cell.value == math.e**2
         assert (cell.details["stated"], cell.details["higher_is_better"]) == (True, False)
@@ -161,7 +161,7 @@ class TestResultsWithSamples:
         found = measure_log(one(path))
         assert found.cells["mine"].value == value
         assert ("stated" in found.cells["mine"].details) == (not is_mean)
-        assert any("do not say how they make" in note for note in found.notes) == (not is_mean)
+        assert any("by an unknown aggregation" in note for note in found.notes) == (not is_mean)
 
     def test_answers_without_scores(self, tmp_path: Path) -> None:
         """As --predict_only writes them: 999 stands for a metric, or there is none."""
@@ -180,9 +180,9 @@ class TestResultsWithSamples:
         numbers = {"acc,none": 0.5, "acc_stderr,none": math.nan, "f1,none": math.inf}
         log = one(write_results(tmp_path, {"sums": numbers}))
         assert [(number.name, number.stderr) for number in log.stated] == [("acc,none", None)]
-        assert [note for note in log.notes if "no number" in note] == [
-            "sums: acc_stderr,none is nan, which is no number, and is left out",
-            "sums: f1,none is inf, which is no number, and is left out",
+        assert [note for note in log.notes if "not a finite number" in note] == [
+            "sums: acc_stderr,none is nan, which is not a finite number; omitted",
+            "sums: f1,none is inf, which is not a finite number; omitted",
         ]
 
     def test_a_group_whose_tasks_do_not_all_have_the_metric(self, tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ class TestResultsWithSamples:
         assert cell.n_units == 40
         assert cell.ci is not None
         assert cell.ci.method == "wilson, from the stated standard error"
-        assert "acc,none is of 2 of its tasks; the others do not have it" in found.notes
+        assert "acc,none covers 2 of its tasks; the others have no such metric" in found.notes
         assert "acc,none is the mean over the 40 items of its tasks" in found.notes
 
     def test_any_object_of_results_is_no_log(self, tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ class TestRequests:
         log = one(write_samples(tmp_path, "t", [question(1, resps=[["a", "b", "c"]])]))
         assert log.samples[0].response == "a"
         assert log.settings["repeats"] == 3
-        assert "asked 3 times" in log.notes[0]
+        assert "has 3 answers" in log.notes[0]
 
     def test_the_prompt_is_the_input_where_no_field_is(self, tmp_path: Path) -> None:
         write_samples(tmp_path, "t", [question(1, doc={"a": 1})])
@@ -355,7 +355,9 @@ class TestFields:
     )
     def test_a_field_that_is_not_there(self, tmp_path: Path, wanted: dict[str, Any]) -> None:
         path = write_samples(tmp_path, "t", [question(1)])
-        with pytest.raises(InvalidInputError, match="line 1 has no 'x'; it has: answer, level"):
+        with pytest.raises(
+            InvalidInputError, match="line 1 has no field 'x'; it has answer, level"
+        ):
             read_logs(path, Wanted(**wanted))
 
 
@@ -387,7 +389,7 @@ class TestOldFiles:
         assert (log.task, log.model, log.stated) == ("a_b", "org/model", [])
         other = one(write_samples(tmp_path, "a_b", [question(1)]))
         assert other.model == "unnamed"
-        assert "name no model" in other.notes[-1]
+        assert "do not name a model" in other.notes[-1]
 
     def test_any_name(self, tmp_path: Path) -> None:
         path = write_samples(tmp_path, "t", [question(1)]).rename(tmp_path / "mine.jsonl")
@@ -407,11 +409,11 @@ class TestRefusals:
             (RESULTS, b'{"results": {"a": {"x": "\xff"}}}', "not UTF-8 at byte"),
             (RESULTS, b'{"results": {}}', "'results' is empty"),
             (RESULTS, b'{"results": [1]}', "no object 'results'"),
-            (RESULTS, b'{"results": {"a": 1}}', "results.a is no object"),
+            (RESULTS, b'{"results": {"a": 1}}', "results.a is not an object"),
             (RESULTS, b'{"results": ' + 100_000 * b"[", "malformed JSON"),
             (SAMPLES, b"", "0 samples"),
             (SAMPLES, b"\n \n", "0 samples"),
-            (SAMPLES, b"[1]\n", "line 1: is no object"),
+            (SAMPLES, b"[1]\n", "line 1: is not an object"),
             (SAMPLES, b'{"doc_id": 1, "doc"', "line 1: malformed JSON"),
             (SAMPLES, b'{"a": 1}\n', "has no 'doc_id'"),
             (SAMPLES, b'{"doc_id": 1, "doc": {"question": "\xff"}}', "not UTF-8"),
@@ -432,7 +434,7 @@ class TestRefusals:
             ({"exact_match": math.nan}, "line 2: exact_match is nan"),
             ({"exact_match": "yes"}, "line 2: exact_match is 'yes'"),
             ({"exact_match": math.inf}, "line 2: exact_match is inf"),
-            ({"doc_id": 0}, "line 2: doc_id 0 with filter 'none' again; line 1 has it"),
+            ({"doc_id": 0}, "line 2: doc_id 0 with filter 'none' occurs twice, first in line 1"),
         ],
     )
     def test_damaged_lines(self, tmp_path: Path, change: dict[str, Any], said: str) -> None:
@@ -448,7 +450,7 @@ class TestRefusals:
     def test_samples_of_another_task(self, tmp_path: Path) -> None:
         write_samples(tmp_path, "other", [question(0)])
         path = write_results(tmp_path, {"sums": {"exact_match,none": 1.0}})
-        with pytest.raises(ArtifactError, match="has no results of 'other'; it has: sums"):
+        with pytest.raises(ArtifactError, match="has no results of 'other'; it has sums"):
             read_logs(path)
 
     def test_a_value_that_is_missing_is_skipped(self, tmp_path: Path) -> None:

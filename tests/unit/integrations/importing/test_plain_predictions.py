@@ -65,7 +65,9 @@ class TestScores:
     def test_what_is_taken_is_told(self, table: Table) -> None:
         log = one(table("row_id,y_true,prob", "a,1,0.9", "b,0,0.2"))
         assert (log.kind, log.model) == ("rows", "prob")
-        assert log.notes == ("taken: label 'y_true', score 'prob', rows told apart by 'row_id'",)
+        assert log.notes == (
+            "columns used: label 'y_true', score 'prob', rows identified by 'row_id'",
+        )
         named = one(
             table("k,spam,p1,p2", "a,true,0.9,0.1", "b,false,0.2,0.3"),
             id_field="k",
@@ -78,7 +80,7 @@ class TestScores:
     def test_texts_give_an_identity(self, table: Table) -> None:
         log = one(table("text,label,score", "hello,1,0.9", "bye,0,0.2"))
         assert log.samples[0].unit_id == content_hash("hello", 1)[:16]
-        assert log.notes[0].endswith("rows told apart by their text")
+        assert log.notes[0].endswith("rows identified by text")
 
     def test_scores_that_are_no_probabilities(self, table: Table) -> None:
         rows = [f"u{n},{n % 2},{n - 3.5}" for n in range(20)]
@@ -86,7 +88,7 @@ class TestScores:
         assert cells["roc_auc"].status == "ok"
         assert cells["brier"].status == "skipped"
         assert cells["brier"].reason.startswith(
-            "needs probabilities, but the scores reach from -3.5"
+            "needs probabilities, but the scores range from -3.5"
         )
 
     def test_a_score_that_is_missing(self, table: Table) -> None:
@@ -102,7 +104,7 @@ class TestOutcomes:
         sample = log.samples[0]
         assert (sample.input, sample.target, sample.response) == ("2+2?", "4", "four")
         assert sample.values == {"correct": 1.0}
-        assert log.notes == ("taken: 'correct' of each item, items told apart by 'id'",)
+        assert log.notes == ("columns used: 'correct', items identified by 'id'",)
 
     def test_a_text_for_a_label_is_a_target(self, table: Table) -> None:
         log = one(table("id,target,score", "a,Paris,0.5", "b,Rome,1"))
@@ -162,16 +164,22 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("lines", "said"),
         [
-            (("id,a,b", "x,1,2"), r"numbers are 'a', 'b'. Name the outcome with --column a "),
+            (
+                ("id,a,b", "x,1,2"),
+                r"numeric columns are 'a', 'b'. Pass the outcome with --column a ",
+            ),
             (
                 ("id,n_options", "x,4", "y,4"),
-                r"are 'n_options'. .* by their names these are counts",
+                r"are 'n_options'. .* by their names, these are counts",
             ),
-            (("id,seed,jailbroken", "x,7,1"), "Name the outcome with --column jailbroken"),
-            (("id,latency_ms", "x,40"), "no column is an outcome by its name"),
-            (("id,passed,total", "x,8,9"), "row 1: 'passed' is 8; a column of right and wrong"),
-            (("id,name", "x,n"), "no column of numbers beside id"),
-            (("a,correct", "x,1"), r"no column identifies a row; name it with id_field \(--id\)"),
+            (("id,seed,jailbroken", "x,7,1"), "Pass the outcome with --column jailbroken"),
+            (("id,latency_ms", "x,40"), "no column has the name of an outcome"),
+            (("id,passed,total", "x,8,9"), "row 1: 'passed' is 8; a column with this name"),
+            (("id,name", "x,n"), "no numeric column besides id"),
+            (
+                ("a,correct", "x,1"),
+                r"no column identifies the rows, and row numbers are not ids; pass one as id_field \(--id\)",
+            ),
             (("id,correct", "x,nan"), "row 1: 'correct' is 'nan'; it must be a finite number"),
             (("id,correct", "x,1", "y,inf"), "row 2: 'correct' is 'inf'"),
             (("id,correct", "x,1", "x,0"), "unit_id.1. is 'x' with attempt 1 twice"),

@@ -236,7 +236,7 @@ class TestResultsAlone:
         assert run.results["by_slice"]["a"]["n"] == 25
         cell = run.results["by_slice"]["b"]["by_scorer"]["m"]["acc"]
         assert cell["ci"]["method"] == "wilson, from the stated standard error"
-        assert "results without samples" in run.manifest["notes"][0]
+        assert "the log has no samples" in run.manifest["notes"][0]
         assert write_report([run], tmp_path / "report.html").exists()
 
     def test_beside_samples(self, write: Write) -> None:
