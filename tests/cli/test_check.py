@@ -183,7 +183,7 @@ class TestFindings:
         payload = run_json(command, 0, "check", path)
         assert by_code(payload)["LK002"]["n_affected"] == n - 1
         evidence = by_code(payload)["LK002"]["evidence"]
-        assert evidence["measure"] == "share of 5-character pieces in common"
+        assert evidence["measure"] == "Jaccard similarity of 5-character n-grams"
         assert (evidence["strategy"], evidence["threshold"]) == ("MinHashLSHStrategy", 0.7)
 
     def test_the_measure_and_the_threshold_are_told(self, command: Command, clean: Path) -> None:
@@ -211,14 +211,17 @@ class TestFindings:
         two = write(tmp_path, "test.csv", "text,t\nnothing new,\nquite late,10\n")
         code, out, err = command("check", one, two, "--time", "t")
         assert (code, err) == (0, "")
-        assert "t runs forward; 2 rows without t not checked" in out
+        assert "no t before the end of an earlier split; 2 rows without t not checked" in out
 
     def test_rows_at_the_end_of_the_past_are_told(self, command: Command, tmp_path: Path) -> None:
         one = write(tmp_path, "train.csv", "text,t\nsee you,1\nmore words,2\n")
         two = write(tmp_path, "test.csv", "text,t\nnothing new,2\nquite late,3\n")
         code, out, _ = command("check", one, two, "--time", "t")
         assert code == 0
-        assert "t runs forward; 1 row of test at 2, the very end of an earlier split" in out
+        assert (
+            "no t before the end of an earlier split; "
+            "1 row of test at 2, the latest t of an earlier split"
+        ) in out
 
     def test_every_code_is_of_the_table_of_codes(
         self, command: Command, leaky: tuple[Path, Path]

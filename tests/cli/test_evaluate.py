@@ -268,7 +268,9 @@ class TestCheck:
             "check", rows, "--no-near", "--check", "mine:Seen", "--fix", tmp_path / "out"
         )
         assert code == 1
-        assert "dropping rows does not cure: Seen: the labels are the file's name" in err
+        assert (
+            "dropping rows does not remove the leakage: Seen: the labels are the file's name" in err
+        )
         assert not (tmp_path / "out").exists()
 
     def test_a_loader_has_no_files_to_fix(self, command: Command, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def count(n: int, what: str) -> str:
 
 
 def gravest(severities: Iterable[Severity]) -> Severity:
-    """Return the highest of several severities."""
+    """Return the most severe of several severities."""
     return min(severities, key=SEVERITIES.index)
 
 
@@ -99,10 +99,10 @@ def names_tuple(names: Sequence[str] | None, argument: str) -> tuple[str, ...] |
     if names is None:
         return None
     if isinstance(names, str):
-        raise InvalidTypeError(f"`{argument}` is the text {names!r}; pass a list of names")
+        raise InvalidTypeError(f"`{argument}` is the string {names!r}; pass a list of names")
     result = tuple(names)
     if len(set(result)) < len(result):
-        raise InvalidInputError(f"`{argument}` contains a name twice: {list(result)}")
+        raise InvalidInputError(f"`{argument}` contains duplicate names: {list(result)}")
     return result
 
 
@@ -184,7 +184,7 @@ class Copies:
         return {split: sorted(found) for split, found in rows.items()}
 
     def evidence(self, within_key: str) -> dict[str, Any]:
-        """Return the number of copies, and a list of the first ones."""
+        """Return the numbers of copies, and lists of the first ones."""
         within = {split: sorted(pairs) for split, pairs in self.within.items()}
         across = {split: sorted(triples) for split, triples in self.across.items()}
         listed = [
@@ -256,7 +256,7 @@ class EqualRows:
 
 
 def equal_rows(keys: Mapping[str, Sequence[Hashable]]) -> EqualRows:
-    """Number the rows of all splits by their keys."""
+    """Return the rows of all splits, with one code per distinct key."""
     sizes = [len(values) for values in keys.values()]
     return EqualRows(
         list(keys),

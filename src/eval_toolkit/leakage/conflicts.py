@@ -64,7 +64,7 @@ class LabelConflictCheck(BuiltInCheck):
         validation.choice(self.scope, "scope", SCOPES)
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the conflicts; ``evidence["conflicts"]`` lists the first with rows and labels."""
+        """Return the conflicts; ``evidence["conflicts"]`` lists rows and labels of the first ones."""
         parts = chosen_splits(splits, self.target_splits, self.name)
         rows = equal_rows({split: exact_keys(split, part) for split, part in parts.items()})
         labels = np.concatenate([np.zeros(0, np.int64), *(part.y_true for part in parts.values())])

@@ -52,7 +52,7 @@ class NgramContaminationCheck(BuiltInCheck):
     ----------
     reference : path, list of texts, list of Path, iterator, or callable
         Reference corpus. A str or Path is a file or glob: a ``.txt`` file (also ``.gz``) is a
-        single text; of CSV, TSV, JSONL and Parquet files, the column ``reference_col`` is read. A
+        single text; from CSV, TSV, JSONL and Parquet files, the column ``reference_col`` is read. A
         list of str is a list of texts. Iterators are read into memory; for a large corpus pass a
         file, or a function that returns a new iterator.
     n : int, default 13
@@ -155,7 +155,7 @@ class NgramContaminationCheck(BuiltInCheck):
             "listed_at_most": EVIDENCE_CAP,
         }
         what = f"{self.n}-gram"
-        aside = f"; {count(short, 'row')} shorter than one {what} not judged" if short else ""
+        aside = f"; {count(short, 'row')} shorter than one {what} not checked" if short else ""
         share = f"{self.threshold:.0%} of the {what}s in the reference"
         if not flagged:
             told = f"no row has {share}{aside}"
@@ -211,8 +211,8 @@ class NgramContaminationCheck(BuiltInCheck):
                     found.add(gram)
         if not n_grams:
             raise InvalidInputError(
-                f"`reference` holds no {self.n}-gram ({count(n_texts, 'text')}); "
-                "it is empty, or shorter than n"
+                f"`reference` contains no {self.n}-gram ({count(n_texts, 'text')}); "
+                "it is empty, or all texts are shorter than n"
             )
         return found, n_texts
 
@@ -233,7 +233,7 @@ class NgramContaminationCheck(BuiltInCheck):
                 yield item
             else:
                 raise InvalidTypeError(
-                    f"reference[{place}] is {item!r}; the reference must hold texts or paths"
+                    f"reference[{place}] is {item!r}; the reference must contain texts or paths"
                 )
 
     def _file_texts(self, path: Path) -> Iterator[str]:

@@ -84,7 +84,7 @@ class ExactDuplicateCheck(_CopyCheck):
 
     Notes
     -----
-    Texts are compared by `eval_toolkit.text_dedup.normalize_text_for_dedup` (NFC, lower case,
+    Texts are compared after `eval_toolkit.text_dedup.normalize_text_for_dedup` (NFC, lower case,
     white space collapsed); other features (numbers, lists, several columns) by value, with missing
     values equal to each other. Rows are hashed into buckets, not compared pairwise.
 

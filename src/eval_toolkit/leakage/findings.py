@@ -53,7 +53,7 @@ class LeakageFinding(Displayed):
     drop_indices : dict of str to list of int, or None
         Rows to drop by split. ``{}`` if nothing was found; None if the finding is not about rows.
     evidence : dict
-        Details for people and reports.
+        Details of the finding.
     message : str
         One-line message.
     n_affected : int
@@ -109,7 +109,9 @@ class LeakageFinding(Displayed):
         needed = ("check_name", "severity", "message", "n_affected")
         missing = [key for key in needed if key not in payload]
         if missing:
-            raise InvalidInputError(f"a finding needs {missing[0]!r}; it has {sorted(payload)}")
+            raise InvalidInputError(
+                f"a finding needs the key {missing[0]!r}; it has {sorted(payload)}"
+            )
         return cls(
             check_name=payload["check_name"],
             severity=payload["severity"],
@@ -149,22 +151,22 @@ class LeakageReport(Displayed):
     findings: list[LeakageFinding] = field(default_factory=list)
 
     def has_errors(self) -> bool:
-        """Whether any finding of severity "error" is not empty."""
+        """Return whether there is a non-empty finding of severity "error"."""
         return bool(self.errors())
 
     def errors(self) -> list[LeakageFinding]:
-        """Nonempty findings of severity "error"."""
+        """Return the non-empty findings of severity "error"."""
         return self._affecting("error")
 
     def warnings(self) -> list[LeakageFinding]:
-        """Nonempty findings of severity "warning"."""
+        """Return the non-empty findings of severity "warning"."""
         return self._affecting("warning")
 
     def _affecting(self, severity: Severity) -> list[LeakageFinding]:
         return [found for found in self.findings if found.severity == severity and found.n_affected]
 
     def merged_drop_indices(self) -> dict[str, list[int]]:
-        """Rows to drop by split, from all findings, sorted and without duplicates."""
+        """Return the rows to drop by split, from all findings, sorted and without duplicates."""
         merged: dict[str, set[int]] = {}
         for finding in self.findings:
             for split, rows in (finding.drop_indices or {}).items():
@@ -186,7 +188,7 @@ class LeakageReport(Displayed):
         """
         if not isinstance(payload.get("findings"), Sequence):
             raise InvalidInputError(
-                f"a leakage report needs a list 'findings'; it has {sorted(payload)}"
+                f"a leakage report needs a list under 'findings'; it has the keys {sorted(payload)}"
             )
         return cls([LeakageFinding.from_dict(finding) for finding in payload["findings"]])
 
@@ -225,7 +227,7 @@ def run_leakage_checks(checks: Iterable[LeakageCheck], splits: Mapping[str, Any]
     """
     if not isinstance(checks, Iterable):
         raise InvalidTypeError(
-            f"`checks` is a {type(checks).__name__}; pass a list of checks, also for one"
+            f"`checks` is a {type(checks).__name__}; pass a list of checks, even for a single check"
         )
     if not isinstance(splits, Mapping):
         raise InvalidTypeError(

@@ -92,7 +92,7 @@ def _checked(text: str) -> str:
 
 
 def normalized_form(text: str) -> str:
-    r"""Return a text without differences invisible to a reader.
+    r"""Return a normalised text that ignores case, styling, symbols and invisible characters.
 
     The form is NFKC in lower case, without control, format, surrogate, private-use and symbol
     characters, with white space collapsed. Texts that consist only of symbols keep them, so that

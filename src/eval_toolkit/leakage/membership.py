@@ -47,7 +47,7 @@ class GroupLeakageCheck(BuiltInCheck):
     severity : {"error", "warning", "info"}, default "error"
         Severity of the finding.
     keep : {"none", "first"}, default "none"
-        Rows to keep of a group in several splits: none, or those of its first split (the training
+        Which rows of such a group to keep: none, or those of its first split (the training
         split, if the group occurs there). After a random split, nearly every group occurs in
         several splits; then "first" keeps the training data, but splitting again by group is
         better.
@@ -175,7 +175,7 @@ class TemporalLeakageCheck(BuiltInCheck):
         checked_severity(self.severity, "severity")
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the rows that are too early; ``evidence["violations"]`` lists the overlaps."""
+        """Return the rows of later splits that are too early; ``evidence`` lists the overlaps."""
         parts = chosen_splits(splits, self.split_order, self.name)
         clocks: dict[Clock, str] = {}
         drop: dict[str, list[int]] = {}
@@ -213,13 +213,13 @@ class TemporalLeakageCheck(BuiltInCheck):
             "n_without_time": without,
         }
         aside = "".join(
-            f"; {count(tie['n_rows'], 'row')} of {tie['split']} at {tie['time']}, the very end of "
-            "an earlier split"
+            f"; {count(tie['n_rows'], 'row')} of {tie['split']} at {tie['time']}, the latest "
+            f"{self.time_col} of an earlier split"
             for tie in ties
         )
         aside += f"; {count(without, 'row')} without {self.time_col} not checked" if without else ""
         if not violations:
-            told = f"{self.time_col} runs forward{aside}"
+            told = f"no {self.time_col} before the end of an earlier split{aside}"
             return nothing_found(self, self.severity, evidence, told)
         n = sum(map(len, drop.values()))
         where = ", ".join(f"{split} {len(found)}" for split, found in drop.items())

@@ -87,7 +87,7 @@ class _SimilarityCheck(BuiltInCheck):
         return _copies(pairs).finding(self, "pairs", "near-duplicate", severities, evidence)
 
     def _found_by_label(self, pairs: Sequence[_Pair]) -> tuple[LeakageFinding, LeakageFinding]:
-        """Return one finding per kind of label agreement; each row is in at most one of them."""
+        """Return findings for pairs with equal and with different labels; no row is in both."""
         return self._found_of(pairs, "same_label"), self._found_of(pairs, "cross_label")
 
     def _found_of(self, pairs: Sequence[_Pair], polarity: _Polarity) -> LeakageFinding:
@@ -126,9 +126,9 @@ class _SimilarityCheck(BuiltInCheck):
 def _measure(strategy: SimilarityStrategy) -> str:
     """Return a description of the similarity measure."""
     if isinstance(strategy, TfidfCosineStrategy):
-        return "cosine of TF-IDF weights"
+        return "cosine similarity of TF-IDF weights"
     if isinstance(strategy, MinHashLSHStrategy):
-        return f"share of {strategy.n}-character pieces in common"
+        return f"Jaccard similarity of {strategy.n}-character n-grams"
     return type(strategy).__name__
 
 
@@ -178,7 +178,7 @@ def _across(
 ) -> list[_Pair]:
     """Return the rows of a split that resemble a row of the reference splits.
 
-    Each is paired with one reference row: preferably one with a different label, then the most
+    Each such row is paired with one reference row: preferably one with a different label, then the most
     similar one found by the strategy.
     """
     strategy = check._chosen_strategy()
@@ -215,7 +215,7 @@ def _across(
 
 
 def _agreed(pairs: Sequence[_Pair]) -> list[_Pair]:
-    """Return the pairs with one label agreement per row; a single disagreement decides."""
+    """Return the pairs; if any pair of a row has different labels, all of them count as such."""
     conflicting = {(pair.split, pair.row) for pair in pairs if pair.polarity == "cross_label"}
     return [
         replace(pair, polarity="cross_label") if (pair.split, pair.row) in conflicting else pair
@@ -283,7 +283,7 @@ class NearDuplicateCheck(_SimilarityCheck):
         validation.choice(self.scope, "scope", SCOPES)
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the near-duplicates; ``evidence["pairs"]`` lists the first within each split."""
+        """Return the near-duplicates; ``evidence["pairs"]`` lists the first of each split."""
         return self._found(self._pairs(splits), (self.severity, self.severity_across))
 
     def validate_label_split(
@@ -362,7 +362,7 @@ class CrossSplitLeakageCheck(_SimilarityCheck):
     def validate_label_split(
         self, splits: Mapping[str, EvalSlice]
     ) -> tuple[LeakageFinding, LeakageFinding]:
-        """Return two findings: rows like a training row with the same label, and with another."""
+        """Return two findings: matches with the same label, and with different labels."""
         pairs, names = self._pairs(splits)
         same, cross = self._found_by_label(pairs)
         return (

@@ -62,7 +62,7 @@ def drop_leakage(splits: Mapping[str, EvalSlice], report: LeakageReport) -> dict
     Parameters
     ----------
     splits : mapping of str to EvalSlice
-        Splits of the report.
+        Splits that were checked.
     report : LeakageReport
         Findings of any severity; findings that are not about rows have no effect.
 
@@ -76,7 +76,7 @@ def drop_leakage(splits: Mapping[str, EvalSlice], report: LeakageReport) -> dict
     MissingColumnError
         (a KeyError) If the report refers to a missing split.
     InvalidInputError
-        If the report refers to a row that does not exist, i.e. was made on other data.
+        If the report refers to a row that does not exist, i.e. was made for other data.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def apply_leakage_policy(
     report : LeakageReport
         Findings on the splits.
     splits : mapping of str to EvalSlice
-        Splits of the report.
+        Splits that were checked.
     policy : {"raise", "record", "skip", "drop"}
         "raise": raise for errors. "drop": drop all rows flagged by findings of any severity; raise
         for errors that are not about rows (a leaking column). "record" and "skip" change nothing
@@ -136,7 +136,7 @@ def apply_leakage_policy(
         (a RuntimeError) For "raise" with errors, and for "drop" with errors that are not about
         rows; the message lists the findings.
     InvalidInputError
-        If the policy is unknown, or the report was made on other data.
+        If the policy is unknown, or the report was made for other data.
 
     Notes
     -----
@@ -173,7 +173,7 @@ def _refuse_what_rows_cannot_cure(report: LeakageReport) -> None:
     ]
     if beyond:
         raise LeakageError(
-            f"dropping rows does not cure: {_named(beyond)} (remove the cause, or choose the "
+            f"dropping rows does not remove the leakage: {_named(beyond)} (remove the cause, or choose the "
             "policy 'record')"
         )
 
@@ -235,6 +235,6 @@ def drop_until_clean(
         kept |= {name: kept[name][rows] for name, rows in left.items()}
         current |= {name: current[name].take(rows) for name, rows in left.items()}
     raise LeakageError(
-        f"rows are still named after {rounds} rounds of dropping: "
+        f"rows are still flagged after {rounds} rounds of dropping: "
         f"{_named(finding for finding in report.findings if finding.drop_indices)}"
     )

@@ -51,7 +51,7 @@ class TargetLeakageCheck(BuiltInCheck):
     Numeric columns are assessed by ROC AUC in either direction, with DeLong's interval. Categories
     (and missingness) are assessed by predicting the label of a row from the other rows of its
     category, so that unique ids predict nothing: the smaller recall of the two classes, with the
-    Clopper-Pearson interval. Small data are not flagged: perfect prediction of 30 rows per class
+    Clopper-Pearson interval. Small samples are not flagged: perfect prediction of 30 rows per class
     has a lower end of 0.88. Columns whose estimate, but not interval, is above the bound are listed
     under ``evidence["suspects"]``. The remedy is to remove the column, so no rows are reported
     (``drop_indices`` is None).
@@ -107,7 +107,7 @@ class TargetLeakageCheck(BuiltInCheck):
             },
         }
         if not leaking:
-            told = f"none of {count(len(judged), 'column')} predicts the label alone"
+            told = f"no single column predicts the label ({count(len(judged), 'column')} checked)"
             return nothing_found(self, self.severity, evidence, told)
         named = ", ".join(
             f"{column} ({best['measure']} {best['estimate']:.3f}, at least {best['low']:.3f})"
@@ -129,7 +129,7 @@ class TargetLeakageCheck(BuiltInCheck):
                         )
                     if column == part.label_col:
                         raise InvalidInputError(
-                            f"`columns` names {column!r}, the label of split {split!r}"
+                            f"`columns` contains {column!r}, the label column of split {split!r}; remove it"
                         )
             return list(self.columns)
         skip: set[str | None] = set()
@@ -141,7 +141,7 @@ class TargetLeakageCheck(BuiltInCheck):
         return [name for name in first if name not in skip and all(name in names for names in rest)]
 
     def _judged(self, values: list[Any], labels: BoolArray) -> dict[str, Any] | None:
-        """Return the best prediction of the label from a column; None if there is none."""
+        """Return the best measure of how well a column predicts the label; None if undefined."""
         missing = np.array([validation.is_missing(value) for value in values], dtype=bool)
         known = [value for value, gone in zip(values, missing.tolist(), strict=True) if not gone]
         known_labels = labels[~missing]
@@ -171,7 +171,7 @@ class TargetLeakageCheck(BuiltInCheck):
         return 1.0 - ci.point_estimate, 1.0 - ci.ci_high
 
     def _purity(self, values: list[Any], labels: BoolArray) -> tuple[float, float] | None:
-        """Return the accuracy of predicting a row's label from its category, in the worse class."""
+        """Return the smaller recall when labels are predicted from categories, and its bound."""
         counts: dict[Any, list[int]] = {}
         try:
             for value, label in zip(values, labels.tolist(), strict=True):

@@ -110,9 +110,9 @@ class TestCopies:
 
     def test_target_splits(self, make: Any) -> None:
         assert make(target_splits=["test"]).validate(self.splits).drop_indices == {"test": [2]}
-        with pytest.raises(InvalidTypeError, match="`target_splits` is the text 'test'"):
+        with pytest.raises(InvalidTypeError, match="`target_splits` is the string 'test'"):
             make(target_splits="test")
-        with pytest.raises(InvalidInputError, match="` contains a name twice"):
+        with pytest.raises(InvalidInputError, match="` contains duplicate names"):
             make(target_splits=["test", "test"])
 
     def test_unknown_settings(self, make: Any) -> None:
@@ -378,7 +378,7 @@ class TestNearDuplicates:
         many = part([f"{i} {i * i} {i**3} words" for i in range(21_000)])
         found = lk.NearDuplicateCheck().validate({"train": many})
         assert found.evidence["strategy"] == "TfidfCosineStrategy"
-        assert found.evidence["measure"] == "cosine of TF-IDF weights"
+        assert found.evidence["measure"] == "cosine similarity of TF-IDF weights"
         assert found.evidence["strategy_reason"] == "default"
 
     def test_too_many_similar_texts_for_tfidf_are_refused_not_measured_otherwise(
@@ -533,7 +533,8 @@ class TestTimes:
         found = timed([1, 5], [5, 6, 5])
         assert found.evidence["ties"] == [{"split": "test", "time": "5", "n_rows": 2}]
         assert found.message == (
-            "t runs forward; 2 rows of test at 5, the very end of an earlier split"
+            "no t before the end of an earlier split; "
+            "2 rows of test at 5, the latest t of an earlier split"
         )
         assert timed([1, 5], [4, 5]).evidence["ties"] == []  # among the rows to drop already
         assert timed([1, 5], [6]).evidence["ties"] == []
@@ -563,7 +564,9 @@ class TestTimes:
     def test_rows_without_a_time_are_counted(self) -> None:
         found = timed([1.0, None], [None, 2.0])
         assert found.n_affected == 0
-        assert found.message == "t runs forward; 2 rows without t not checked"
+        assert (
+            found.message == "no t before the end of an earlier split; 2 rows without t not checked"
+        )
 
     def test_an_empty_split_in_between_hides_nothing(self) -> None:
         splits = {
@@ -683,7 +686,9 @@ class TestTarget:
         )
         with pytest.raises(MissingColumnError, match="split 'a': there is no column 'zz'"):
             lk.TargetLeakageCheck(["zz"]).validate({"a": part(["x", "y"], [0, 1])})
-        with pytest.raises(InvalidInputError, match="`columns` names 'label', the label of split"):
+        with pytest.raises(
+            InvalidInputError, match="`columns` contains 'label', the label column of split"
+        ):
             lk.TargetLeakageCheck(["label"]).validate({"a": part(["x", "y"], [0, 1])})
         with pytest.raises(InvalidInputError, match="`bound` is 1"):
             lk.TargetLeakageCheck(bound=1)
@@ -747,9 +752,11 @@ class TestContamination:
         assert found.drop_indices == {"test": [0]}
 
     def test_messages(self, tmp_path: Path) -> None:
-        with pytest.raises(InvalidInputError, match=r"holds no 4-gram \(1 text\)"):
+        with pytest.raises(InvalidInputError, match=r"contains no 4-gram \(1 text\)"):
             self.check(["one two"])
-        with pytest.raises(InvalidTypeError, match=r"reference\[1\] is 5; the reference must hold"):
+        with pytest.raises(
+            InvalidTypeError, match=r"reference\[1\] is 5; the reference must contain"
+        ):
             self.check([CORPUS, 5])
         with pytest.raises(InvalidTypeError, match="`reference` is a int; pass texts, paths"):
             self.check(5)

@@ -131,7 +131,7 @@ class TestFinding:
         }
 
     def test_a_stored_finding_needs_its_keys(self) -> None:
-        with pytest.raises(InvalidInputError, match="a finding needs 'severity'; it has"):
+        with pytest.raises(InvalidInputError, match="a finding needs the key 'severity'; it has"):
             LeakageFinding.from_dict({"check_name": "C"})
 
 
@@ -167,7 +167,9 @@ class TestReport:
         assert LeakageReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
 
     def test_a_stored_report_needs_findings(self) -> None:
-        with pytest.raises(InvalidInputError, match="needs a list 'findings'; it has \\['x'\\]"):
+        with pytest.raises(
+            InvalidInputError, match="needs a list under 'findings'; it has the keys \\['x'\\]"
+        ):
             LeakageReport.from_dict({"x": 1})
 
     def test_two_reports_do_not_share_findings(self) -> None:
@@ -203,7 +205,9 @@ class TestRun:
             lk.run_leakage_checks(["exact"], SPLITS)  # type: ignore[list-item]
 
     def test_one_check_is_passed_in_a_list(self) -> None:
-        with pytest.raises(InvalidTypeError, match="pass a list of checks, also for one"):
+        with pytest.raises(
+            InvalidTypeError, match="pass a list of checks, even for a single check"
+        ):
             lk.run_leakage_checks(lk.LabelConflictCheck(), SPLITS)  # type: ignore[arg-type]
 
     def test_splits_are_a_dict_of_slices(self) -> None:
@@ -245,11 +249,13 @@ class TestPolicies:
 
     def test_drop_cannot_cure_a_column(self) -> None:
         report = LeakageReport([finding(drop_indices=None, message="column x")])
-        with pytest.raises(LeakageError, match="dropping rows does not cure: C: column x"):
+        with pytest.raises(
+            LeakageError, match="dropping rows does not remove the leakage: C: column x"
+        ):
             lk.apply_leakage_policy(report, SPLITS, "drop")
         for nowhere in ({}, {"test": []}):
             report = LeakageReport([finding(drop_indices=nowhere, message="no row named")])
-            with pytest.raises(LeakageError, match="does not cure: C: no row named"):
+            with pytest.raises(LeakageError, match="does not remove the leakage: C: no row named"):
                 lk.apply_leakage_policy(report, SPLITS, "drop")
         harmless = LeakageReport([finding(drop_indices=None, severity="info")])
         assert lk.apply_leakage_policy(harmless, SPLITS, "drop") == SPLITS
@@ -301,7 +307,9 @@ class TestDropUntilClean:
         assert cleaned.splits["all"].features == ["a"]
 
     def test_gives_up_loudly(self) -> None:
-        with pytest.raises(LeakageError, match="still named after 2 rounds of dropping: Shrinking"):
+        with pytest.raises(
+            LeakageError, match="still flagged after 2 rounds of dropping: Shrinking"
+        ):
             lk.drop_until_clean([Shrinking(0)], self.splits, max_rounds=2)
 
     def test_as_many_rounds_as_allowed_are_used(self) -> None:
@@ -316,7 +324,7 @@ class TestDropUntilClean:
 
     def test_an_error_beyond_rows_ends_it(self) -> None:
         check = Returns(finding(drop_indices=None))
-        with pytest.raises(LeakageError, match="does not cure"):
+        with pytest.raises(LeakageError, match="does not remove the leakage"):
             lk.drop_until_clean([check], self.splits)
 
 

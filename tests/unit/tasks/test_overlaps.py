@@ -123,7 +123,7 @@ class TestContamination:
             contamination(Wordless(rows=[{"q": "x"}]), ["x"], n=1)
         with pytest.raises(InvalidInputError, match="`parts`"):
             contamination(quiz(), ["x"], parts=["shots"])
-        with pytest.raises(InvalidInputError, match="holds no 13-gram"):
+        with pytest.raises(InvalidInputError, match="contains no 13-gram"):
             contamination(quiz(), ["too short"])
 
 

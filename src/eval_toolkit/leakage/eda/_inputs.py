@@ -19,7 +19,7 @@ _LARGEST = 1e100
 def strings(texts: Sequence[str], name: str) -> list[str]:
     """Return the texts as a nonempty list of str."""
     if isinstance(texts, (str, bytes)):
-        raise InvalidTypeError(f"`{name}` is one text; give a list of texts")
+        raise InvalidTypeError(f"`{name}` is a single string; pass a list of texts")
     try:
         listed = list(texts)
     except TypeError:
@@ -35,7 +35,7 @@ def strings(texts: Sequence[str], name: str) -> list[str]:
 def is_positive(
     labels: ArrayLike, positive_label: Any, n: int, names: tuple[str, str]
 ) -> BoolArray:
-    """Return whether each label is the positive class; ``names`` are used in messages."""
+    """Return whether each label is positive; ``names`` of the arguments are used in messages."""
     listed = validation.identifiers(labels, names[0]).tolist()
     if len(listed) != n:
         raise InvalidInputError(
@@ -52,7 +52,7 @@ def features(x: ArrayLike, name: str) -> FloatArray:
     """Return a table of finite numbers, one row per item, with at least one row and column."""
     array = validation.as_array(x, name, shape="2-D")
     if array.ndim != 2 or 0 in array.shape:
-        hint = "; a single feature is x.reshape(-1, 1)" if array.ndim == 1 else ""
+        hint = "; for a single feature, pass x.reshape(-1, 1)" if array.ndim == 1 else ""
         raise InvalidInputError(
             f"`{name}` has shape {array.shape}; it must be 2-D, one row per item and one column "
             f"per feature{hint}"
@@ -91,9 +91,11 @@ def feature_pair(
     if tables[0].shape[1] != tables[1].shape[1]:
         raise InvalidInputError(
             f"`x_a` has {tables[0].shape[1]} columns but `x_b` has {tables[1].shape[1]}; they must "
-            "hold the same features"
+            "have the same features"
         )
     for table, name in zip(tables, ("x_a", "x_b"), strict=True):
         if len(table) < least:
-            raise InvalidInputError(f"`{name}` has {len(table)} row(s); {why} at least {least}")
+            raise InvalidInputError(
+                f"`{name}` has too few rows ({len(table)}); {why} at least {least}"
+            )
     return tables

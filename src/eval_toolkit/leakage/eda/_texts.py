@@ -20,7 +20,7 @@ def present(texts: Iterable[Any], name: str = "texts") -> tuple[list[int], list[
     """Return the rows with a text, their texts, and the number of rows without text."""
     if isinstance(texts, (str, bytes)) or not isinstance(texts, Iterable):
         raise InvalidTypeError(
-            f"`{name}` is a {type(texts).__name__}; pass a list of texts, also for one"
+            f"`{name}` is a {type(texts).__name__}; pass a list of texts, even for a single text"
         )
     given = list(texts)
     if set(map(type, given)) <= {str}:  # fast path
@@ -31,6 +31,6 @@ def present(texts: Iterable[Any], name: str = "texts") -> tuple[list[int], list[
             rows.append(row)
         elif not validation.is_missing(text):
             raise InvalidTypeError(
-                f"{name}[{row}] is {text!r:.80}; `{name}` must hold str, or None where it is missing"
+                f"{name}[{row}] is {text!r:.80}; texts must be str, or None if missing"
             )
     return rows, [given[row] for row in rows], len(given) - len(rows)

@@ -38,7 +38,7 @@ GateStatus: TypeAlias = Literal["ok", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class AuditGate:
-    """Gate of an audit with its result.
+    """Result of one gate of an audit.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def audit_dataset(
     near_threshold : float, default 0.9
         Minimum similarity of near-duplicates within a split.
     cross_split : bool, default True
-        Whether to look for rows of other splits that resemble rows of the split "train".
+        Whether to look for rows of other splits that resemble rows of the "train" split.
     cross_split_threshold : float, default 0.9
         Minimum similarity of near-duplicates across splits.
     obfuscation : bool, default True
@@ -191,8 +191,8 @@ def audit_dataset(
     min_neg_pos_ratio, max_neg_pos_ratio : float, default 0.1 and 10
         Range of negatives per positive accepted by the gate ``class_balance``, for each split.
     pct_over_context_threshold : float, default 0.05
-        Share of texts longer than the context window accepted by ``context_window_fit``, for every
-        split.
+        Largest share of texts longer than the context window that ``context_window_fit`` accepts
+        in any split.
 
     Returns
     -------
@@ -273,7 +273,7 @@ def _loaded(loader: DatasetLoader) -> dict[str, EvalSlice]:
     splits = loader.load_splits()
     if not isinstance(splits, Mapping):
         raise InvalidTypeError(
-            f"`loader`: load_splits gave a {type(splits).__name__}; it must give a dict of split "
+            f"`loader`: load_splits returned a {type(splits).__name__}; it must return a dict of split "
             "name to EvalSlice"
         )
     if not splits:
@@ -421,7 +421,7 @@ def _window_gate(
     ]
     reason = f"at most {most:.3g} of the texts of every split are over {window} tokens"
     if failed:
-        reason = f"texts over {window} tokens: {', '.join(failed)}; at most {most:.3g} may be"
+        reason = f"texts over {window} tokens: {', '.join(failed)}; the largest accepted share is {most:.3g}"
     evidence = {split: found.to_dict() for split, found in shares.items()}
     return AuditGate(name, not failed, "ok", reason, evidence)
 

@@ -223,8 +223,8 @@ def _scores(
         try:
             x_train = vectorizer.fit_transform(train)
         except ValueError:  # empty vocabulary; other causes were ruled out
-            unit = f"run of {sizes[0]} characters" if name == "char_ngram" else "word"
-            raise UndefinedMetricError(f"no training text has a {unit}") from None
+            unit = f"character {sizes[0]}-gram" if name == "char_ngram" else "word"
+            raise UndefinedMetricError(f"no training text contains a {unit}") from None
         x_test = vectorizer.transform(test)
     model = LogisticRegression(class_weight="balanced", solver="liblinear", random_state=0)
     scores: FloatArray = model.fit(x_train, labels).decision_function(x_test)

@@ -209,8 +209,8 @@ def check_pairs(n: int) -> None:
     """Raise if a matrix over all pairs of n rows would be too large."""
     if n > MOST_ROWS:
         raise InvalidInputError(
-            f"`x_a` and `x_b` have {n} rows together; all pairs are compared, so draw at most "
-            f"{MOST_ROWS} of them first"
+            f"`x_a` and `x_b` have {n} rows together; all pairs are compared, so pass a "
+            f"random sample of at most {MOST_ROWS} rows"
         )
 
 

@@ -162,7 +162,7 @@ def weighted_log_odds(
     vocabulary = sorted(counted[0].keys() | counted[1].keys())
     if len(vocabulary) < 2:
         raise UndefinedMetricError(
-            f"weighted_log_odds is undefined: {vocabulary[0]!r:.80} is the only term; it needs two"
+            f"weighted_log_odds is undefined: the only term is {vocabulary[0]!r:.80}; it needs two"
         )
     a, b = (np.array([one[term] for term in vocabulary], dtype=np.float64) for one in counted)
     difference, z = _monroe(a, b, scale)
@@ -259,7 +259,7 @@ def _counts(texts: list[str], name: str, tokenizer: Tokenizer | None) -> Counter
             else _given_terms(tokenizer(text), f"{name}[{row}]")
         )
     if not counts:
-        raise UndefinedMetricError(f"weighted_log_odds is undefined: `{name}` has no term")
+        raise UndefinedMetricError(f"weighted_log_odds is undefined: `{name}` contains no terms")
     return counts
 
 
@@ -286,7 +286,7 @@ def _monroe(a: FloatArray, b: FloatArray, scale: float) -> tuple[FloatArray, Flo
 
 
 def _mutual_information(own: FloatArray, other: FloatArray) -> FloatArray:
-    """Return the pointwise mutual information of a term and its corpus in bits; −∞ if absent."""
+    """Return the pointwise mutual information of terms and a corpus in bits; −∞ if absent."""
     both = own + other
     with np.errstate(divide="ignore"):
         bits: FloatArray = np.log2(own * (both.sum() / own.sum()) / both)

@@ -78,8 +78,8 @@ def _is_invisible(sign: str) -> bool:
 def count_invisible_chars(text: str) -> int:
     r"""Return the number of invisible characters in a text.
 
-    Format characters (zero width, soft hyphen, bidirectional controls, tags), control characters
-    other than white space, variation selectors, fillers, and halves of surrogate pairs.
+    Counted are format characters (zero width, soft hyphen, bidirectional controls, tags), control
+    characters other than white space, variation selectors, fillers, and halves of surrogate pairs.
 
     Parameters
     ----------
@@ -415,7 +415,7 @@ def analyze_obfuscation(
     Raises
     ------
     InvalidTypeError
-        If a row is neither text nor missing, or one text is passed instead of a list.
+        If a row is neither text nor missing, or a single text is passed instead of a list.
 
     Examples
     --------

@@ -134,7 +134,7 @@ def proxy_a_distance(
     c : float, default 0.1
         Inverse strength of the classifier's ridge penalty.
     n_folds : int, default 5
-        Number of cross-validation folds. For samples of equal size, rows i of both are in the same
+        Number of cross-validation folds. For samples of equal size, row i of both is in the same
         fold, so that pairs are never split.
     n_resamples : int, default 0
         Number of resamples for the interval; 0 for none.
@@ -252,7 +252,9 @@ def knn_purity(x_a: ArrayLike, x_b: ArrayLike, *, k: int = 5) -> NeighbourPurity
     check_pairs(n)
     wanted = validation.integer(k, "k", low=1)
     if wanted >= n:
-        raise InvalidInputError(f"`k` is {wanted}; each of the {n} rows has {n - 1} neighbours")
+        raise InvalidInputError(
+            f"`k` is {wanted}; it must be at most {n - 1}, since there are {n} rows"
+        )
     side = np.arange(n) < n_a
     shares = np.concatenate(
         [
@@ -297,17 +299,17 @@ def distribution_shift(
     k
         As in `knn_purity`.
     n_resamples, confidence, seed, rng
-        Settings of the intervals of the first two measures, and of the test.
+        Settings for the intervals of the first two measures and for the test.
 
     Returns
     -------
     DistributionShift
-        Test ``discrepancy`` for the presence of a shift; the other two measures describe it.
+        Use the p-value of ``discrepancy`` to test for a shift; the other measures describe it.
 
     Raises
     ------
     InvalidInputError
-        As in the three functions.
+        As in the functions that compute the three measures.
 
     Examples
     --------

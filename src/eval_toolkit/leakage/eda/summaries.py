@@ -71,14 +71,14 @@ def class_balance(labels: ArrayLike, *, confidence: float = 0.95) -> ClassBalanc
     Parameters
     ----------
     labels : array-like of shape (n,)
-        0 or 1.
+        Labels, 0 or 1.
     confidence : float, default 0.95
-        Confidence level of the interval of the positive share.
+        Confidence level of the interval for the share of positives.
 
     Returns
     -------
     ClassBalance
-        Counts and shares, with a ``reason`` if there are not two classes.
+        Counts and shares, with a ``reason`` unless both classes occur.
 
     Raises
     ------
@@ -315,7 +315,7 @@ def summarize_split(
     Returns
     -------
     SplitSummary
-        Counts, and shares with Wilson's interval.
+        Counts, and shares with Wilson intervals.
 
     Raises
     ------
@@ -336,7 +336,7 @@ def summarize_split(
         raise InvalidTypeError(f"`part` is a {type(part).__name__}; it must be an EvalSlice")
     if not isinstance(part.feature_col, str):
         raise InvalidTypeError(
-            f"split {part.name!r} has several feature columns; a summary is of one column of texts"
+            f"split {part.name!r} has several feature columns; summarize_split needs one column of texts"
         )
     window = None
     if context_window is not None:

@@ -305,7 +305,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("splits", "message"),
         [
-            ([1], "load_splits gave a list"),
+            ([1], "load_splits returned a list"),
             ({"train": {"text": ["a"]}}, "split 'train' is a dict"),
             ({}, "`loader` returned no splits"),
         ],

@@ -108,10 +108,10 @@ def test_one_class_is_skipped_with_a_reason(train, test, reason, chance):
 def test_texts_without_words_or_characters():
     texts = ["!?", "..."] * 20
     found = competency_baselines(texts, LABELS, texts, LABELS)
-    assert (found.bow.status, found.bow.reason) == ("skipped", "no training text has a word")
+    assert (found.bow.status, found.bow.reason) == ("skipped", "no training text contains a word")
     assert found.length.value == found.char_ngram.value == 1.0
     empty = competency_baselines([""] * 40, LABELS, texts, LABELS)
-    assert empty.char_ngram.reason == "no training text has a run of 2 characters"
+    assert empty.char_ngram.reason == "no training text contains a character 2-gram"
     assert empty.length.value == 0.5  # a constant feature ties all
 
 
@@ -137,7 +137,7 @@ def test_labels_of_any_kind():
 @each(
     ("changes", "error", "message"),
     [
-        ({"train_texts": "text"}, InvalidTypeError, "`train_texts` is one text"),
+        ({"train_texts": "text"}, InvalidTypeError, "`train_texts` is a single string"),
         ({"test_texts": [None]}, InvalidTypeError, r"test_texts\[0\] is None"),
         ({"test_labels": [1]}, InvalidInputError, "`test_labels` has 1 rows but `test_texts`"),
         ({"train_labels": [None] * 40}, InvalidInputError, r"train_labels\[0\] is missing"),

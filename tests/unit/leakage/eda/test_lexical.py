@@ -140,12 +140,12 @@ def test_to_dict_is_strict_json():
 @each(
     ("a", "b", "options", "error", "message"),
     [
-        ("one text", B, {}, InvalidTypeError, "`corpus_a` is one text"),
+        ("one text", B, {}, InvalidTypeError, "`corpus_a` is a single string"),
         (A, [], {}, InvalidInputError, "`corpus_b` is empty"),
         (A, ["x", None], {}, InvalidTypeError, r"corpus_b\[1\] is None"),
         (A, 3, {}, InvalidTypeError, "`corpus_b` must be a list of texts"),
-        (A, ["!!!", ""], {}, UndefinedMetricError, "`corpus_b` has no term"),
-        (["x"], ["x x"], {}, UndefinedMetricError, "'x' is the only term"),
+        (A, ["!!!", ""], {}, UndefinedMetricError, "`corpus_b` contains no terms"),
+        (["x"], ["x x"], {}, UndefinedMetricError, "the only term is 'x'"),
         (A, B, {"prior_scale": 0.0}, InvalidInputError, "`prior_scale` is 0.0"),
         (A, B, {"prior_scale": math.inf}, InvalidInputError, "`prior_scale` is inf"),
         (A, B, {"min_count": 0}, InvalidInputError, "`min_count` is 0"),

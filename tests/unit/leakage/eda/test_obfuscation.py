@@ -321,7 +321,7 @@ class TestProfile:
     def test_one_text_and_what_is_no_text_are_refused(self) -> None:
         with pytest.raises(InvalidTypeError, match=r"`texts` is a str; pass a list"):
             ob.analyze_obfuscation("a text")
-        with pytest.raises(InvalidTypeError, match=r"texts\[1\] is 7; `texts` must hold str"):
+        with pytest.raises(InvalidTypeError, match=r"texts\[1\] is 7; texts must be str"):
             ob.analyze_obfuscation(["a", 7])  # type: ignore[list-item]
         with pytest.raises(InvalidInputError, match="`confidence`"):
             ob.analyze_obfuscation(["a"], confidence=1.5)

@@ -383,7 +383,7 @@ def test_features_that_are_refused(function, wrong, message):
             proxy_a_distance,
             {"n_folds": 6},
             InvalidInputError,
-            r"`x_a` has 5 row\(s\); 6 folds need",
+            r"`x_a` has too few rows \(5\); 6 folds need",
         ),
         (proxy_a_distance, {"n_folds": 1}, InvalidInputError, "`n_folds` is 1"),
         (proxy_a_distance, {"c": 0.0}, InvalidInputError, "`c` is 0.0"),
@@ -393,7 +393,7 @@ def test_features_that_are_refused(function, wrong, message):
         (maximum_mean_discrepancy, {"n_permutations": 1.5}, InvalidTypeError, "`n_permutations`"),
         (maximum_mean_discrepancy, {"confidence": 0}, InvalidInputError, "`confidence` is 0"),
         (knn_purity, {"k": 0}, InvalidInputError, "`k` is 0"),
-        (knn_purity, {"k": 10}, InvalidInputError, "each of the 10 rows has 9 neighbours"),
+        (knn_purity, {"k": 10}, InvalidInputError, "at most 9, since there are 10 rows"),
     ],
 )
 def test_options_that_are_refused(function, options, error, message):
@@ -402,7 +402,9 @@ def test_options_that_are_refused(function, options, error, message):
 
 
 def test_sizes_that_are_refused(monkeypatch):
-    with pytest.raises(InvalidInputError, match=r"`x_b` has 1 row\(s\); the discrepancy needs"):
+    with pytest.raises(
+        InvalidInputError, match=r"`x_b` has too few rows \(1\); the discrepancy needs"
+    ):
         maximum_mean_discrepancy(OK, [[0.0, 0.0]])
     monkeypatch.setattr(discrepancy, "MOST_ROWS", 9)
     for function in (maximum_mean_discrepancy, knn_purity):
