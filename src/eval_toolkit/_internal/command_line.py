@@ -14,13 +14,6 @@ _COMMAND: ContextVar[str] = ContextVar("command", default="")
 def recording_command(program: str, args: Sequence[str]) -> Iterator[None]:
     """Record a command line in the manifests made within the block.
 
-    Parameters
-    ----------
-    program : str
-        Name of the program.
-    args : sequence of str
-        Arguments of the program; secrets are redacted when the manifest is written.
-
     Examples
     --------
     >>> with recording_command("eval-toolkit", ["score", "my file.csv"]):

@@ -173,12 +173,7 @@ def concat(frames: Sequence[Any]) -> Any:
 def from_columns(columns: Mapping[str, Any], backend: str | None = None) -> Any:
     """Return columns as a frame of the named library, or of the first installed one.
 
-    Parameters
-    ----------
-    columns : mapping of str to array-like
-        Columns of equal length.
-    backend : {"pandas", "polars", "pyarrow", "columns"}, optional
-        "columns" keeps the dict. By default the first of the four that can be imported.
+    "columns" keeps the dict; by default it is used if no library is installed.
     """
     if backend is not None and backend not in BACKENDS:
         raise InvalidInputError(f"`backend` is {backend!r}; it must be one of {BACKENDS}")

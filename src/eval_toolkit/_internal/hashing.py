@@ -88,13 +88,7 @@ def content_hash(item: Any, target: Any) -> str:
 def unit_ids(hashes: Sequence[str], *told_apart: Iterable[Any]) -> list[str]:
     """Return 16 digits of each row's content hash, with ~2, ~3 … for equal rows.
 
-    Parameters
-    ----------
-    hashes : sequence of str
-        Content hash of each row.
-    *told_apart : iterables with one sortable value per row
-        Keys that order equal rows, the first key first; only rows with equal keys are ordered by
-        position.
+    Equal rows are ordered by the keys in ``told_apart``, the first key first, then by position.
     """
     keys = list(zip(hashes, *told_apart, strict=True))
     seen: dict[str, int] = {}
@@ -112,10 +106,7 @@ def object_digest(value: Any) -> str | None:
     The parts are those that `copy.copy` would copy; nothing is pickled. Named functions and classes
     count by name, lambdas and local functions by their code.
 
-    Returns
-    -------
-    str or None
-        None if the content of a part cannot be determined.
+    The result is None if the content of a part cannot be determined.
     """
     try:
         return _digest(value, ()).hex()

@@ -239,11 +239,6 @@ class _OldNames:
 def elsewhere(module: str, name: str) -> Any:
     """Return the object that a module's old name refers to.
 
-    Raises
-    ------
-    AttributeError
-        If the module never had the name.
-
     Examples
     --------
     >>> elsewhere("eval_toolkit.splits", "Splitter").__module__

@@ -17,19 +17,8 @@ __all__ = ["how_to_install", "names_on_use", "require"]
 def require(module: str, *, feature: str, extra: str | None = None) -> ModuleType:
     """Import and return ``module``, or raise an error that names the extra which provides it.
 
-    Parameters
-    ----------
-    module : str
-        Dotted name of the module.
-    feature : str
-        Feature that needs the module, as the user knows it (``"Scorecard.to_pandas"``).
-    extra : str, optional
-        Extra of eval-toolkit that installs the module; None for packages without an extra.
-
-    Raises
-    ------
-    MissingExtraError
-        If the module cannot be imported.
+    ``feature`` is what needs the module, as the user knows it; packages without an ``extra`` are
+    named in the command themselves.
 
     Examples
     --------
@@ -69,13 +58,8 @@ def how_to_install(extra: str) -> str:
 def names_on_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """Return a ``__getattr__`` that imports some of a package's names on first use.
 
-    Parameters
-    ----------
-    package : str
-        Dotted name of the package.
-    homes : mapping of str to str
-        Maps a module of the package, or the dotted name of another one, to the space-separated
-        names it provides. Moved names are resolved as well.
+    ``homes`` maps a module of the package, or the dotted name of another one, to the names that it
+    provides, separated by spaces. Moved names are resolved as well.
 
     Examples
     --------

@@ -19,18 +19,7 @@ def gathers(names: type, /, **defaults: Any) -> Callable[[FunctionT], FunctionT]
     The function receives all keywords in ``**options``, with defaults for those not passed. Its
     signature lists each keyword, so that ``help``, editors and the reference show them.
 
-    Parameters
-    ----------
-    names : TypedDict
-        Names and types of the options; also used in ``**options: Unpack[names]``.
-    **defaults
-        Default of each option.
-
-    Raises
-    ------
-    TypeError
-        If the defaults do not match the names; at call time, as an `InvalidTypeError`, for an
-        unknown keyword.
+    An unknown keyword is an `InvalidTypeError`.
 
     Examples
     --------

@@ -23,21 +23,9 @@ Absent = Callable[[Any, Place], Any]
 def plain(value: Any, absent: Absent = lambda value, place: None, place: Place = ()) -> Any:
     """Return a value as plain JSON types: dict, list, str, int, float, bool or None.
 
-    Parameters
-    ----------
-    value : object
-        Mappings (keys become text), sequences, sets, numpy scalars and arrays, dataclasses and
-        objects with ``to_dict``; anything else becomes ``str(value)``.
-    absent : callable, optional
-        Returns the replacement of NaN, an infinity or NaT, given the value and its path; None by
-        default.
-    place : tuple of str
-        Path of the value in the payload.
-
-    Raises
-    ------
-    InvalidInputError
-        If two keys of a mapping become the same text.
+    Keys become text; objects with ``to_dict`` are converted by it, and anything else by `str`.
+    ``absent`` returns the replacement of NaN, an infinity or NaT, given the value and its path;
+    None by default. Two keys of a mapping that become the same text are an error.
 
     Examples
     --------

@@ -41,17 +41,8 @@ class Times:
 def read_times(values: NDArray[Any], name: str) -> Times:
     """Return the times in an array, and the rows that have one.
 
-    Parameters
-    ----------
-    values : ndarray
-        Finite numbers, dates, timestamps or ISO 8601 text; None, NaN or NaT if missing.
-    name : str
-        Name of the column, for messages.
-
-    Raises
-    ------
-    InvalidInputError
-        If a value is not a time, or numbers, naive times and time-zone-aware times are mixed.
+    Times are finite numbers, dates, timestamps or ISO 8601 text, and None, NaN or NaT if missing.
+    Numbers, naive times and time-zone-aware times cannot be mixed.
     """
     if values.dtype.kind == "M":
         rows = np.flatnonzero(~np.isnat(values))

@@ -28,14 +28,9 @@ _MOST_DIGITS = 7
 def formatted(value: float, spec: str = "") -> str:
     """Format a number for tables and sentences.
 
-    Parameters
-    ----------
-    value : float
-        Number to format.
-    spec : str, default ""
-        Python format specification; rounding errors and negative zeros are removed. ``"g%"`` and
-        ``".1f%"`` are percentages, ``"p"`` is a p-value, ``"r"`` has full precision, and ``""`` or
-        ``"+"`` has three decimals, or two significant digits for small numbers.
+    Rounding errors and negative zeros are removed. Beside Python's formats, ``"g%"`` and ``".1f%"``
+    are percentages, ``"p"`` is a p-value, ``"r"`` has full precision, and ``""`` or ``"+"`` has
+    three decimals, or two significant digits for small numbers.
 
     Examples
     --------
@@ -218,12 +213,7 @@ def visible(text: object, limit: int = 2000) -> str:
     are replaced by their code points; stacks of combining marks are truncated. Line breaks are
     kept.
 
-    Parameters
-    ----------
-    text : object
-        Object to show, converted with `str`.
-    limit : int, default 2000
-        Maximum number of characters; the total is reported if more are omitted.
+    The number of characters is reported if some are omitted.
 
     Examples
     --------

@@ -14,17 +14,9 @@ __all__ = ["csv_table"]
 def csv_table(table: Table) -> str:
     r"""Return a table as CSV; cells with several numbers take several columns.
 
-    Parameters
-    ----------
-    table : Table
-        Table to write; its title and notes are omitted.
-
-    Returns
-    -------
-    str
-        A header and one line per row, ending in "\r\n". Numbers have full precision; intervals take
-        the columns "… low" and "… high", reasons the column "… reason". Text that a spreadsheet
-        would interpret as a formula is prefixed with an apostrophe.
+    Numbers have full precision; intervals take the columns "… low" and "… high", reasons the column
+    "… reason". Text that a spreadsheet would interpret as a formula is prefixed with an apostrophe.
+    Title and notes are omitted.
 
     Examples
     --------

@@ -59,17 +59,7 @@ def _short(text: object) -> str:
 def html_table(table: Table, *, sortable: bool = False) -> str:
     """Return a table in a scrollable box, styled for the report.
 
-    Parameters
-    ----------
-    table : Table
-        Table to show; its title becomes the caption.
-    sortable : bool, default False
-        Whether the table can be sorted by the script of the report.
-
-    Returns
-    -------
-    str
-        HTML elements with classes of the report's stylesheet.
+    With ``sortable``, the script of the report can sort it.
 
     Examples
     --------

@@ -28,16 +28,7 @@ _CELLS: dict[str, type[Cell]] = {
 def json_table(table: Table) -> dict[str, Any]:
     """Return a table as plain JSON types.
 
-    Parameters
-    ----------
-    table : Table
-        Table with cells of any type.
-
-    Returns
-    -------
-    dict
-        Title, columns with their kinds, rows of cells, and notes. Each cell has its kind, text and
-        values; values that are not finite are None.
+    Each cell has its kind, text and values; values that are not finite are None.
 
     Examples
     --------

@@ -27,17 +27,7 @@ _LEAST_WIDTH, _USUAL_WIDTH = 20, 80
 def terminal_text(page: Page, console: "Console | None" = None) -> str:
     """Return the page as terminal text, with colours if the terminal supports them.
 
-    Parameters
-    ----------
-    page : Page
-        Page to show.
-    console : rich.console.Console, optional
-        Console that determines width and colours; standard output by default.
-
-    Returns
-    -------
-    str
-        Text with a line feed after every line.
+    The console determines width and colours; standard output by default.
     """
     from rich.console import Console
     from rich.text import Text

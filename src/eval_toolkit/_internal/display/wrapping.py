@@ -14,14 +14,7 @@ _BREAK = re.compile(r"(?<=[/_\-.=:,])(?![/_\-.=:,])|(?<=[a-z])(?=[A-Z])")
 def wrapped(text: str, width: int, *, whole: bool = False) -> list[str]:
     """Return a text as lines; words are broken only if they are wider than a line.
 
-    Parameters
-    ----------
-    text : str
-        Text without line breaks.
-    width : int
-        Maximum width in characters.
-    whole : bool, default False
-        Whether words are never broken, e.g. for numbers.
+    With ``whole``, words such as numbers are never broken.
 
     Examples
     --------
@@ -70,14 +63,7 @@ def column_widths(
 
     The widest column shrinks first; no column shrinks below its unbreakable parts.
 
-    Parameters
-    ----------
-    columns : sequence of sequences of str
-        One-line cells of every column.
-    room : int
-        Total width of all columns.
-    fixed : sequence of sequences of bool
-        Whether each cell must not be broken.
+    ``fixed`` tells for each cell whether it must not be broken.
     """
     widths = [max(1, *map(_width, column)) for column in columns]
     if sum(widths) <= room:

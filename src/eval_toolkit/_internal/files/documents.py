@@ -32,28 +32,8 @@ def read_document(
 ) -> Any:
     """Return the content of a TOML, YAML or JSON file; the suffix decides, with YAML as default.
 
-    Parameters
-    ----------
-    path : path
-        UTF-8 file of at most `limits.DOCUMENT_BYTES` bytes.
-    suffix : str, optional
-        ``.toml``, ``.json`` or ``.yaml``; overrides the suffix of the file name.
-    loader : class, optional
-        PyYAML loader that supports more tags than the safe loader.
-    error : class, default InvalidInputError
-        Exception type to raise.
-
-    Returns
-    -------
-    object
-        Content as plain values.
-
-    Raises
-    ------
-    InvalidInputError or ArtifactError
-        If the file cannot be read or breaks a limit; one line that names the file.
-    MissingExtraError
-        If the file is YAML and PyYAML is not installed.
+    Files have at most `limits.DOCUMENT_BYTES` bytes. ``loader`` is a PyYAML loader that supports
+    more tags than the safe one.
 
     Examples
     --------
@@ -85,17 +65,8 @@ def parse_json(
 ) -> Any:
     """Parse a JSON value.
 
-    Parameters
-    ----------
-    text : str or bytes
-        JSON text; bytes are decoded as UTF-8, with or without a byte order mark.
-    place : str or path
-        Location of the text, for the message.
-    strict : bool, default True
-        Whether to reject ``NaN``, ``Infinity`` and numbers beyond the largest float, such as 1e999.
-        Other tools write them.
-    error : class, default ArtifactError
-        Exception type to raise.
+    ``strict`` rejects ``NaN``, ``Infinity`` and numbers beyond the largest float, such as 1e999,
+    which other tools write. ``place`` is the location of the text, for messages.
 
     Examples
     --------
@@ -191,15 +162,6 @@ _BRACKETS = re.compile(r"[\[\]{}]")
 def parse_toml(text: str, place: str | Path, *, error: Refusal = InvalidInputError) -> Any:
     """Parse a TOML text.
 
-    Parameters
-    ----------
-    text : str
-        TOML text.
-    place : str or path
-        Location of the text, for the message.
-    error : class, default InvalidInputError
-        Exception type to raise.
-
     Examples
     --------
     >>> parse_toml("a = [1, 2]", "x.toml")
@@ -244,17 +206,6 @@ def parse_yaml(
     text: str, place: str | Path, *, loader: Any = None, error: Refusal = InvalidInputError
 ) -> Any:
     """Parse a YAML text into plain values.
-
-    Parameters
-    ----------
-    text : str
-        YAML text.
-    place : str or path
-        Location of the text, for the message.
-    loader : class, optional
-        PyYAML loader; the safe loader by default.
-    error : class, default InvalidInputError
-        Exception type to raise.
 
     Examples
     --------

@@ -28,14 +28,7 @@ def malformed(
     Readers check common mistakes themselves, with messages of their own. This context manager
     covers the rest: unexpected types in documents of other tools, reported with the original error.
 
-    Parameters
-    ----------
-    place : str or path
-        Location of the document, for the message.
-    what : str
-        Kind of document, such as "log" or "suite".
-    error : class, default InvalidInputError
-        Exception type to raise. Errors of the toolkit are passed on unchanged.
+    Errors of the toolkit are passed on unchanged.
 
     Examples
     --------

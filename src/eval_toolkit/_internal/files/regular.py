@@ -36,22 +36,6 @@ _KINDS = (
 def open_regular(path: str | Path) -> BinaryIO:
     """Open a regular file for reading; anything that could block or never end is rejected.
 
-    Parameters
-    ----------
-    path : path
-        Regular file or a link to one.
-
-    Returns
-    -------
-    binary file
-
-    Raises
-    ------
-    ArtifactError
-        If the path is a folder, a pipe, a socket or a device.
-    OSError
-        If the file does not exist or cannot be opened.
-
     Examples
     --------
     >>> import tempfile
@@ -84,24 +68,7 @@ def open_for_appending(path: str | Path, mode: int) -> int:
 
     Links are not followed: a folder from an untrusted source could redirect the write.
 
-    Parameters
-    ----------
-    path : path
-        File to open; must not be a link.
-    mode : int
-        Permissions of a newly created file.
-
-    Returns
-    -------
-    int
-        File descriptor, to be closed by the caller.
-
-    Raises
-    ------
-    ArtifactError
-        If the path is a link, a folder, a pipe, a socket or a device.
-    OSError
-        If the file cannot be opened.
+    ``mode`` is for a new file. The caller closes the descriptor that is returned.
 
     Examples
     --------
@@ -136,13 +103,7 @@ def _kind_at(path: str | Path) -> str:
 
 
 def lines_of(stream: BinaryIO, path: str | Path) -> Iterator[bytes]:
-    """Yield the remaining lines of a file, each of at most `limits.LINE_BYTES` bytes.
-
-    Raises
-    ------
-    ArtifactError
-        If a line is longer.
-    """
+    """Yield the remaining lines of a file, each of at most `limits.LINE_BYTES` bytes."""
     while line := stream.readline(limits.LINE_BYTES + 1):
         if len(line) > limits.LINE_BYTES:
             raise ArtifactError(
@@ -199,11 +160,6 @@ def pieces_of(path: str | Path) -> Iterator[bytes]:
     """Yield the content of a regular file in chunks, decompressed if its name ends in ``.gz``.
 
     The length and checksum of gzip files are verified by the last chunk.
-
-    Raises
-    ------
-    ArtifactError
-        If the file cannot be read, is corrupt or truncated, or decompresses beyond the limits.
     """
     try:
         with open_regular(path) as raw:

@@ -74,12 +74,7 @@ class Contained:
     def __call__(self, *arguments: Any, apart: Any = None) -> Any:
         """Call the function and return its result.
 
-        Parameters
-        ----------
-        *arguments : object
-            Arguments of the function.
-        apart : object, optional
-            Message that the function reads itself with `wire.read_apart`.
+        ``apart`` is a message that the function reads itself with `wire.read_apart`.
         """
         worker = _taken(self)
         try:

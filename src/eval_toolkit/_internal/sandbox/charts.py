@@ -9,14 +9,7 @@ __all__ = ["convert"]
 def convert(spec: dict[str, Any], kind: str, options: dict[str, Any]) -> str:
     """Return an image, or the chart library, as base64; runs in workers only.
 
-    Parameters
-    ----------
-    spec : dict
-        Vega-Lite specification.
-    kind : {"svg", "png", "pdf", "script"}
-        Output format; "script" is the JavaScript library that draws charts in a browser.
-    options : dict
-        Options passed to vl-convert.
+    The kind "script" is the JavaScript library that draws charts in a browser.
     """
     import vl_convert
 

@@ -44,24 +44,7 @@ _TIME = _Time()
 def compile_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
     r"""Compile a pattern within the limits on size and time.
 
-    Parameters
-    ----------
-    pattern : str
-        Regular expression.
-    flags : int
-        As in `re.compile`.
-
-    Returns
-    -------
-    re.Pattern
-        The compiled pattern.
-
-    Raises
-    ------
-    re.error
-        If the pattern is invalid or too long, or the time budget is exhausted.
-    TypeError, OverflowError, RecursionError
-        As in `re.compile`.
+    A pattern that is too long, or takes too long, is a `re.error`, like an invalid one.
 
     Examples
     --------

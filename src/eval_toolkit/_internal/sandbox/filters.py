@@ -97,10 +97,7 @@ def filter_calls() -> bool:
 
     Rejected calls fail with EPERM, as if the user lacked permission.
 
-    Returns
-    -------
-    bool
-        False on unsupported systems and processors, or if the kernel rejects the filter.
+    It fails on unsupported systems and processors, or if the kernel rejects the filter.
     """
     if not has_filter():
         return False

@@ -27,11 +27,6 @@ def empty_folder(folder: str | Path) -> None:
 
     Nested folders are moved to the top level before they are emptied, so that depth requires
     neither file descriptors nor recursion.
-
-    Raises
-    ------
-    OSError
-        If something cannot be removed.
     """
     Path(folder).chmod(0o700)
     top = os.open(folder, _LOOK)

@@ -60,17 +60,7 @@ def enter_jail(folder: str, view: View) -> None:
     first process inside: the kernel shields process 1 from most signals, including its own alarm.
     Each process ends with its parent.
 
-    Parameters
-    ----------
-    folder : str
-        Empty folder for the new root.
-    view : View
-        Visible part of the file system.
-
-    Raises
-    ------
-    OSError
-        If the system refuses; completed steps are not undone.
+    ``folder`` is empty and becomes the root. If the system refuses, completed steps are not undone.
     """
     libc = _libc()
     is_another = _unshare(libc)

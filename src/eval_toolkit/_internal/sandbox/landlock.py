@@ -44,14 +44,7 @@ def restrict_files(readable: Iterable[str], devices: Iterable[str], folder: str)
     Also blocks TCP connections, and signals and abstract sockets to other processes, if the
     kernel's version supports it. Landlock does not cover modes, times and the existence of files.
 
-    Parameters
-    ----------
-    readable : iterable of str
-        Files and folders that can be read, with their content.
-    devices : iterable of str
-        Devices that can be read and written.
-    folder : str
-        Folder with full access.
+    ``devices`` can be read and written, and ``folder`` in full.
     """
     version = landlock_version()
     if not version:

@@ -112,10 +112,7 @@ def measured_level() -> Measured:
 def required_level() -> Measured:
     """Return the level at which model-written programs run.
 
-    Raises
-    ------
-    EvalToolkitError
-        If the level is weaker than *jailed* and the user has not allowed it.
+    A level weaker than *jailed* is an error unless the user has allowed it.
     """
     found = measured_level()
     if found.level == Level.JAILED:

@@ -63,14 +63,8 @@ class Limits:
 def hold(limits: Limits, *, cpu_seconds: float | None = None, processes: int | None = None) -> None:
     """Set the limits of this process permanently, if the platform supports them.
 
-    Parameters
-    ----------
-    limits : Limits
-        Limits to set, except the time, which the caller enforces.
-    cpu_seconds : float, optional
-        Maximum processor time of the process.
-    processes : int, optional
-        Maximum number of processes and threads of the user; does not bind root.
+    The caller enforces the time. ``processes`` counts processes and threads of the user and does
+    not bind root.
     """
     if resource is None:
         return

@@ -32,24 +32,9 @@ _WAYS = PATTERN_LIMIT + 1
 def find_in(text: str, pattern: re.Pattern[str], which: str) -> str | None:
     """Return the match of a pattern near the end of a text.
 
-    Parameters
-    ----------
-    text : str
-        Text whose last `PATTERN_LIMIT` characters are searched.
-    pattern : re.Pattern
-        Pattern; its first group that matched is returned, or the whole match without groups.
-    which : {"last", "first"}
-        Which of several matches to return.
-
-    Returns
-    -------
-    str or None
-        Matched text, or None if nothing is found.
-
-    Raises
-    ------
-    Overrun
-        If the search takes too long.
+    Only the last `PATTERN_LIMIT` characters are searched. The result is the first group that
+    matched, or the whole match without groups; None if nothing is found. Raises `Overrun` if the
+    search takes too long.
 
     Examples
     --------
@@ -78,10 +63,7 @@ def take_out(text: str, patterns: tuple[re.Pattern[str], ...]) -> str:
 def groups_in(text: str, pattern: re.Pattern[str]) -> dict[str, str | None] | None:
     r"""Return the named groups of a pattern's first match in a text, or None without a match.
 
-    Raises
-    ------
-    Overrun
-        If the search takes too long.
+    Raises `Overrun` if the search takes too long.
 
     Examples
     --------

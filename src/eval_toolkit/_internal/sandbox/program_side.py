@@ -245,17 +245,7 @@ class _Iterator(_OfTests):
 
 
 def serve(module: ModuleType, code: Any, stream: int) -> None:
-    """Run a program, report its definitions to the tests, and answer their requests.
-
-    Parameters
-    ----------
-    module : module
-        Module in which the program runs.
-    code : code
-        Compiled code of the program.
-    stream : int
-        File descriptor of the connection to the tests.
-    """
+    """Run a program, report its definitions to the tests, and answer their requests."""
     objects = _Objects(stream)
     OPERATIONS["name"] = module.__dict__.__getitem__
     sys.stdout = io.StringIO()

@@ -51,26 +51,9 @@ def run_program(code: str, told: dict[str, Any], way: str, view: dict[str, Any])
     call. They are read in their own process, so that no program finds them in its memory. A program
     passes if the last line of the tests is reached.
 
-    Parameters
-    ----------
-    code : str
-        Python code of the program.
-    told : dict
-        Limits of each of the two processes, as returned by `Limits.to_dict`.
-    way : str
-        Isolation mechanism of this worker; see `levels`.
-    view : dict
-        Visible files, as returned by `View.to_dict`.
-
-    Returns
-    -------
-    dict
-        ``passed`` and ``timed_out``; ``apart``: why the tests cannot run in a separate process.
-
-    Raises
-    ------
-    RuntimeError
-        If the program could not be started, independent of its quality.
+    The result has ``passed`` and ``timed_out``, and ``apart``: why the tests cannot run in a
+    separate process. A program that could not be started is a RuntimeError, independent of its
+    quality.
     """
     ours, theirs = socket.socketpair()
 
@@ -107,17 +90,7 @@ def run_program(code: str, told: dict[str, Any], way: str, view: dict[str, Any])
 def measure(outside: dict[str, Any], told: dict[str, Any], way: str, view: dict[str, Any]) -> Any:
     """Attempt violations from inside the sandbox; for workers only.
 
-    Parameters
-    ----------
-    outside : dict
-        Targets of the attempts; see `probing.probed`.
-    told, way, view
-        As in `run_program`.
-
-    Returns
-    -------
-    dict
-        Name of each attempt and whether it was prevented.
+    ``outside`` contains the targets of `probing.probed`.
     """
     with _Place(Limits(**told), way, View(**view)) as place:
         alone = way != LANDLOCK and os.getpid() < _FEW
@@ -173,16 +146,8 @@ class _Place:
     ) -> int:
         """Start a process with only the given files open; return the descriptor of its report pipe.
 
-        Parameters
-        ----------
-        work : callable
-            Function to run, given its module and the result of `first`.
-        *kept : int
-            File descriptors to keep open.
-        reports : bool
-            Whether the result is reported; otherwise only the start.
-        first : callable, optional
-            Function to call first.
+        ``work`` gets its module and the result of ``first``. Only the start is reported without
+        ``reports``.
         """
         reading, writing = os.pipe()
         child = os.fork()

@@ -91,25 +91,9 @@ class TemplateFailed(ValueError):  # noqa: N818 - as `Failed`
 def render(template: str, variables: Mapping[str, Any], style: str) -> str:
     """Render a template.
 
-    Parameters
-    ----------
-    template : str
-        Jinja source.
-    variables : mapping
-        Variables of the template. Those from files are JSON; objects of the caller stay in this
-        process.
-    style : {"columns", "chat"}
-        Settings and additional functions: those of lm-eval or of chat templates.
-
-    Returns
-    -------
-    str
-        Rendered text.
-
-    Raises
-    ------
-    TemplateFailed
-        If the template is invalid, cannot be rendered, or exceeds a limit.
+    The style "columns" has the settings and additional functions of lm-eval, "chat" those of chat
+    templates. Variables from files are JSON; objects of the caller stay in this process. Errors are
+    `TemplateFailed`.
 
     Examples
     --------

@@ -461,19 +461,7 @@ _REFLECTED = {name: _calculating(name, reflected=True) for name in ARITHMETIC}
 def run_tests(source: str, module: ModuleType, stream: int) -> None:
     """Run tests after the program is loaded; return whether their last line was reached.
 
-    Parameters
-    ----------
-    source : str
-        Source code of the tests.
-    module : module
-        Module in which the tests run.
-    stream : int
-        File descriptor of the connection to the program.
-
-    Raises
-    ------
-    CannotBeApart
-        If the tests need an operation that requires the program's own process.
+    Raises `CannotBeApart` if the tests need an operation that requires the program's own process.
     """
     tree = ast.parse(source, "tests.py")
     code = compile(tree, "tests.py", "exec", dont_inherit=True)

@@ -99,12 +99,7 @@ _ERRORS = (
 def encoded(value: Any, other: Other) -> Any:
     """Encode a value as JSON.
 
-    Parameters
-    ----------
-    value : object
-        Value to encode.
-    other : callable
-        Encodes values of other types; returns a list whose first item is not the name of a type.
+    ``other`` encodes other types as lists whose first item is not the name of a type.
     """
     kind = type(value)
     if kind in _AS_THEY_ARE:
@@ -155,12 +150,8 @@ def _encoded_array(value: Any, other: Other) -> Any:
 def decoded(told: Any, other: Callable[[list[Any]], Any]) -> Any:
     """Decode a value written by `encoded`.
 
-    Parameters
-    ----------
-    told : object
-        JSON value; invalid ones raise ValueError, TypeError, KeyError or IndexError.
-    other : callable
-        Decodes lists whose first item is not the name of a type.
+    ``other`` decodes lists whose first item is not the name of a type. Invalid values are a
+    ValueError, TypeError, KeyError or IndexError.
     """
     if not isinstance(told, list):
         return told

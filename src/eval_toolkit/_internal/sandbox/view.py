@@ -65,12 +65,7 @@ class Sandbox:
 def shown(ours: str, *, packages: bool) -> View:
     """Return the files visible to programs: the standard library, and packages if requested.
 
-    Parameters
-    ----------
-    ours : str
-        Folder of this package, from which the worker imports.
-    packages : bool
-        Whether installed packages are visible.
+    ``ours`` is the folder of this package, from which the worker imports.
     """
     base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
     library = sysconfig.get_path("stdlib", vars=base)

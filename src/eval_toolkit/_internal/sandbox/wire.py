@@ -48,19 +48,8 @@ def write(stream: int, message: Any) -> None:
 def read(stream: int, wait: Callable[[], None] = lambda: None) -> Any:
     """Read the next message of a pipe.
 
-    Parameters
-    ----------
-    stream : int
-        File descriptor of the pipe.
-    wait : callable
-        Function called before every read; it may raise.
-
-    Raises
-    ------
-    EOFError
-        If the other side has closed the pipe.
-    ValueError
-        If the data is not a valid message.
+    ``wait`` is called before every read and may raise. A pipe closed by the other side is an
+    EOFError, invalid data a ValueError.
     """
     (length,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size, wait))
     if length > MOST:

@@ -17,12 +17,8 @@ _REMOVED = re.compile(r"^\S+ \S+ \S+ (\S+ [1-9]\d*) +/.* \(deleted\)$", re.MULTI
 def written_too_much(folder: Path, processes: Iterable[int] = ()) -> bool:
     """Return whether programs have visibly written more than their limit.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder in which the programs write. Names that are too long to inspect count as too much.
-    processes : iterable of int
-        Processes whose removed but open files also count.
+    Removed files that ``processes`` keep open also count, and names that are too long to inspect
+    count as too much.
     """
     wrong: list[OSError] = []
     n = size = 0

@@ -61,12 +61,7 @@ _DECIMAL = re.compile(r"[+-]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 def guessed(column: NDArray[Any], decimal: str | None = ".") -> NDArray[Any]:
     """Return a CSV column as numbers if every cell is a number; "007" and "" count as text.
 
-    Parameters
-    ----------
-    column : ndarray
-        Texts; other arrays are returned unchanged.
-    decimal : {".", ","}, optional
-        Decimal mark; None to detect it.
+    The decimal mark is detected if it is None.
     """
     if column.dtype != object or not len(column):
         return column

@@ -93,17 +93,9 @@ class Condition:
 def conditions_of(text: str) -> list[Condition]:
     """Parse conditions joined by ``and``.
 
-    Parameters
-    ----------
-    text : str
-        Conditions ``COLUMN SIGN VALUE`` with =, !=, <, <=, > or >=; ``COLUMN [not] in (A, B)``;
-        ``COLUMN is [not] missing``. Columns and values may be quoted; numbers without quotes are
-        compared as numbers, all else as text.
-
-    Raises
-    ------
-    InvalidInputError
-        If the text is something else.
+    A condition is ``COLUMN SIGN VALUE`` with =, !=, <, <=, > or >=; ``COLUMN [not] in (A, B)``; or
+    ``COLUMN is [not] missing``. Columns and values may be quoted; numbers without quotes are
+    compared as numbers, all else as text.
 
     Examples
     --------

@@ -26,11 +26,6 @@ def dialect_of(path: Path, media: str, how: FileFormat) -> Dialect:
 
     The separator is the given one; else that of the format (comma or tab) if it splits every record
     of the head into the same number of cells; else another one that does.
-
-    Raises
-    ------
-    ArtifactError
-        If the file cannot be read, or no separator yields equally many cells per record.
     """
     usual = how.separator or ("," if media == CSV else "\t")
     head = _Head(path, usual, how.quoting)

@@ -143,12 +143,7 @@ def usual_labels(values: NDArray[Any]) -> LabelMap | None:
 def label_class(value: Any, labels: LabelMap | None = None) -> int | None:
     """Return the class of a label: 0, 1, or None if it is missing or invalid.
 
-    Parameters
-    ----------
-    value : object
-        Number, boolean or text, including numpy and pandas scalars.
-    labels : LabelMap, optional
-        Classes of labels that are words.
+    ``labels`` has the classes of labels that are words.
 
     Examples
     --------
@@ -199,23 +194,9 @@ def classes_of(
 ) -> BoolArray:
     """Convert a column of labels to classes.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Numbers, booleans, texts or None.
-    place : callable
-        Returns the location of a row, such as ``("p.csv", "row 7")``.
-    column : str, optional
-        Column name for messages; None if ``place`` includes it.
-    labels : LabelMap, optional
-        Classes of labels that are words.
-    remedy : str, default ""
-        Advice for missing labels.
-
-    Raises
-    ------
-    InvalidInputError
-        If a label is missing or invalid; the message lists the first five such rows.
+    ``place`` returns the location of a row, such as ``("p.csv", "row 7")``, for messages, which
+    list the first five invalid labels; ``column`` is None if ``place`` includes it. ``remedy`` is
+    advice for missing labels.
 
     Examples
     --------

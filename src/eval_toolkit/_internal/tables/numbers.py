@@ -118,18 +118,7 @@ def not_numbers(
 ) -> NotNumbersError:
     """Return the error for rows without a number, with locations and advice on commas.
 
-    Parameters
-    ----------
-    place : callable
-        Returns the location of a row, such as ``("p.csv", "row 7")``.
-    column : str
-        Name of the column.
-    cells : sequence of str or None
-        All cells of the column.
-    rows : sequence of int
-        Invalid rows.
-    mark : str or None
-        Decimal mark returned by `decimal_of`.
+    ``mark`` is what `decimal_of` returned for the column.
     """
 
     def said(row: int) -> str:

@@ -33,18 +33,8 @@ _DICTIONARY, _N_VALUES = 2, 1
 def check_pages(con: "duckdb.DuckDBPyConnection", path: Path) -> None:
     """Raise if the pages of a Parquet file are corrupt or decompress to too many values.
 
-    Parameters
-    ----------
-    con : connection
-        Connection used to read the footer.
-    path : Path
-        Parquet file.
-
-    Raises
-    ------
-    ArtifactError
-        If a page does not match its checksum, only some pages of a column have one, the number of
-        values differs from the footer, or the file has far more values than bytes.
+    Every page must match its checksum, all pages of a column or none have one, the number of values
+    must be that of the footer, and the file must not have far more values than bytes.
     """
     chunks = con.execute(
         "SELECT path_in_schema, num_values, dictionary_page_offset, data_page_offset, "

@@ -25,24 +25,8 @@ def read_records(
 ) -> list[tuple[str, Any]]:
     r"""Return the rows of a file, each with its location.
 
-    Parameters
-    ----------
-    path : path
-        File, or ``-`` for standard input.
-    list_in : callable, optional
-        Returns the list of rows, given the content of a JSON file.
-
-    Returns
-    -------
-    list of (str, object)
-        Location such as "p.csv: row 7", and the row: a mapping, or any other JSON value.
-
-    Raises
-    ------
-    ArtifactError
-        If the file is missing, empty or malformed; the message names the line.
-    InvalidInputError
-        If the format cannot be inferred from the name.
+    A location is such as "p.csv: row 7"; a row is a mapping, or any other JSON value. ``list_in``
+    returns the list of rows, given the content of a JSON file.
 
     Examples
     --------

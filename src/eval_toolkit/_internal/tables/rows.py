@@ -114,29 +114,8 @@ def read_rows(
 ) -> Rows:
     r"""Read columns of files or globs, with the source of each row.
 
-    Parameters
-    ----------
-    paths : path or iterable of paths
-        Files, globs, or ``-`` for standard input.
-    numbers, texts, labels, columns : iterable of str
-        Columns as in `read_table`.
-    rest : bool, default False
-        Whether to read all other columns too, with the types of the files.
-    pick : RowPick, optional
-        Selection of rows, applied to all files together.
-    file_format : FileFormat, optional
-        Format of all files.
-    may_be_empty : bool, default False
-        Whether files without rows are accepted.
-
-    Raises
-    ------
-    ArtifactError
-        If a file is missing, empty or malformed, or the files have different columns.
-    MissingColumnError
-        If a column does not exist.
-    InvalidInputError
-        If a numeric column contains other values, or there are no rows.
+    Options are those of `read_table`. ``rest`` also reads all other columns, with the types of the
+    files; ``pick`` selects from all files together.
 
     Examples
     --------
@@ -176,18 +155,6 @@ def rows_of(
     labels: Iterable[str] = (),
 ) -> Rows:
     """Return columns of an in-memory table, converted like those of a file.
-
-    Parameters
-    ----------
-    column_of : callable
-        Returns a column, given its name.
-    numbers, texts, labels : iterable of str
-        As in `read_table`.
-
-    Raises
-    ------
-    InvalidInputError
-        If a numeric column contains other values.
 
     Examples
     --------

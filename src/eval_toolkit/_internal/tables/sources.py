@@ -338,25 +338,7 @@ def _parquet_source(con: "duckdb.DuckDBPyConnection", path: Path) -> Source:
 
 
 def checked_place(con: "duckdb.DuckDBPyConnection", path: Path) -> str:
-    """Verify a Parquet file and return its path, escaped for use in a query.
-
-    Parameters
-    ----------
-    con : connection
-        Connection used to read the footer.
-    path : Path
-        Parquet file.
-
-    Returns
-    -------
-    str
-        Path with glob characters escaped.
-
-    Raises
-    ------
-    ArtifactError
-        If the file is corrupt or has far more values than bytes.
-    """
+    """Verify a Parquet file and return its path, escaped for use in a query."""
     from eval_toolkit._internal.tables.pages import check_pages
 
     open_regular(path).close()  # opening a pipe would block the database

@@ -66,17 +66,8 @@ def named(message: str) -> str:
 def stdin_file(suffix_of: Callable[[bytes], str]) -> Path:
     """Return a file with the content of standard input, which is read only once.
 
-    Parameters
-    ----------
-    suffix_of : callable
-        Returns the file name suffix of the format, given the first bytes.
-
-    Raises
-    ------
-    InvalidInputError
-        If standard input is a terminal.
-    ArtifactError
-        If standard input exceeds `limits.UNPACKED_BYTES`.
+    ``suffix_of`` returns the suffix of the format, given the first bytes. A terminal is an error,
+    and so are more than `limits.UNPACKED_BYTES`.
     """
     stream = sys.stdin
     if _stdin and _stdin[-1][0] is stream:
@@ -120,14 +111,7 @@ def _unpacked(begin: bytes) -> bytes:
 def copied(path: Path, suffix: str, write: Callable[[Path, Path], None]) -> Path:
     """Return a copy of a file in another format; equal content is converted only once.
 
-    Parameters
-    ----------
-    path : Path
-        File to copy.
-    suffix : str
-        Suffix of the copy's name.
-    write : callable
-        Writes the copy, given ``path`` and the target path.
+    ``write`` writes the copy, given ``path`` and the target path.
     """
     key = sha256_file(path), suffix
     if key not in _copies or not _copies[key].is_file():

@@ -11,20 +11,7 @@ __all__ = ["read_lines", "read_text"]
 def read_text(path: Path) -> str:
     """Return the text of a file, decompressed if its name ends in ``.gz``.
 
-    Parameters
-    ----------
-    path : Path
-        UTF-8 file, with or without a byte order mark.
-
-    Returns
-    -------
-    str
-        Text with at least one visible character.
-
-    Raises
-    ------
-    ArtifactError
-        If the file cannot be read, is not UTF-8, or is empty.
+    The file is UTF-8, with or without a byte order mark, and has at least one visible character.
 
     Examples
     --------

@@ -37,13 +37,8 @@ def checked_names(path: Path, names: Sequence[str]) -> list[str]:
 def write_lines(path: Path, target: Path) -> None:
     """Write the rows of a workbook as one JSON object per line.
 
-    Raises
-    ------
-    ArtifactError
-        If the file is not a workbook, decompresses beyond the limits, has no rows or rows in
-        several sheets, or has duplicate column names.
-    MissingExtraError
-        If openpyxl is not installed.
+    A workbook is refused if it decompresses beyond the limits, has no rows or rows in several
+    sheets, or has duplicate column names.
     """
     openpyxl = require("openpyxl", feature=f"the Excel file {path.name}", extra="excel")
     try:

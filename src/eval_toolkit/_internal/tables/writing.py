@@ -31,24 +31,7 @@ def write_table(
 ) -> Path:
     """Write columns to a tabular file; equal columns give equal bytes.
 
-    Parameters
-    ----------
-    columns : mapping of str to array-like
-        Columns of equal length; object columns contain text or None, masked entries are null.
-    path : path
-        Target file, replaced atomically.
-    media_type : str, optional
-        Media type; inferred from the file name by default.
-
-    Returns
-    -------
-    Path
-        ``path``.
-
-    Raises
-    ------
-    InvalidInputError
-        If there are no columns, lengths differ, or a text cannot be encoded.
+    The file is replaced atomically. Object columns contain text or None; masked entries are null.
 
     Examples
     --------
