@@ -41,11 +41,6 @@ def right_choices(response: Any) -> set[int]:
     Choices and references are compared exactly, and if none match, without surrounding space. A
     reference that matches no choice is an error of the task, since no model could be right.
 
-    Raises
-    ------
-    InvalidInputError
-        If no choice is right.
-
     Examples
     --------
     >>> from eval_toolkit.models.responses import Loglikelihood
@@ -228,19 +223,8 @@ def choice_shares(
 ) -> list[float] | Grade:
     """Return each choice's share of the total probability, or the reason why there is none.
 
-    Parameters
-    ----------
-    response : Loglikelihood
-        Response of the model.
-    normalise : {"none", "bytes", "characters", "tokens"}, default "none"
-        Divisor of each log-likelihood before the softmax.
-    leading_space : bool, default True
-        As in `ChoiceAccuracy`.
-
-    Returns
-    -------
-    list of float or Grade
-        Softmax over choices, in their order.
+    ``normalise`` divides each log-likelihood before the softmax, by "bytes", "characters" or
+    "tokens"; ``leading_space`` is that of `ChoiceAccuracy`.
 
     Examples
     --------

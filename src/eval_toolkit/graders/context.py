@@ -22,18 +22,6 @@ COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
 def told(response: Any, key: str) -> Any:
     """Return the value of a key in the sample's context, or None.
 
-    Parameters
-    ----------
-    response : Completion
-        Response with an optional ``context`` mapping.
-    key : str
-        Key to look up.
-
-    Returns
-    -------
-    object
-        Value as provided by the task.
-
     Examples
     --------
     >>> from eval_toolkit.models.responses import Completion
@@ -46,21 +34,6 @@ def told(response: Any, key: str) -> Any:
 
 def told_or_raise(response: Any, key: str) -> Any:
     """Return the value of a key in the sample's context; raise if it is missing.
-
-    Parameters
-    ----------
-    response, key
-        As in `told`.
-
-    Returns
-    -------
-    object
-        Value as provided by the task.
-
-    Raises
-    ------
-    InvalidInputError
-        If the key is missing.
 
     Examples
     --------
@@ -77,20 +50,8 @@ def told_or_raise(response: Any, key: str) -> Any:
 def comparison(response: Any) -> Callable[[float], bool]:
     """Return the rule given by ``comparison`` and ``n`` in the context.
 
-    Parameters
-    ----------
-    response : Completion
-        Response with, for example, ``{"comparison": "at least", "n": 100}`` in its context.
-
-    Returns
-    -------
-    callable
-        Predicate that returns whether a number satisfies the rule.
-
-    Raises
-    ------
-    InvalidInputError, InvalidTypeError
-        If one of the two is missing, the comparison is unknown or ``n`` is not a number.
+    It is such as ``{"comparison": "at least", "n": 100}``; the predicate returns whether a number
+    satisfies it.
 
     Examples
     --------

@@ -70,20 +70,7 @@ _DECODER = json.JSONDecoder(
 def read_json(text: str) -> Any:
     """Parse a text as strict JSON.
 
-    Parameters
-    ----------
-    text : str
-        Text to parse; surrounding white space is ignored.
-
-    Returns
-    -------
-    object
-        Plain Python types.
-
-    Raises
-    ------
-    ValueError
-        If the text is not valid JSON, too deeply nested or too long.
+    A text that is too deeply nested or too long is a ValueError, too.
 
     Examples
     --------

@@ -153,16 +153,6 @@ def default_graders(response_type: ResponseType | str) -> list[Grader]:
 def fitting_graders(response_type: ResponseType) -> list[str]:
     """Return the names of built-in graders for a response type.
 
-    Parameters
-    ----------
-    response_type : ResponseType
-        Response type of the task.
-
-    Returns
-    -------
-    list of str
-        Sorted names.
-
     Examples
     --------
     >>> fitting_graders(ResponseType.LOGLIKELIHOODS)[0]
@@ -215,22 +205,7 @@ def load_grader(given: Any, **options: Any) -> Grader:
 def named_grader(given: Any, options: Mapping[str, Any], *, origin: Origin) -> Grader:
     """Return the grader given by a name or a mapping from a known origin.
 
-    Parameters
-    ----------
-    given, options
-        As in `load_grader`.
-    origin : Origin
-        Source of the name.
-
-    Returns
-    -------
-    Grader
-        Grader with the given options.
-
-    Raises
-    ------
-    PluginError, InvalidInputError
-        As in `load_grader`; also if a file names a grader that the user did not allow.
+    If a file names a grader that the user did not allow, it is refused.
 
     Examples
     --------
@@ -266,18 +241,7 @@ def named_grader(given: Any, options: Mapping[str, Any], *, origin: Origin) -> G
 def check_named(given: Any, *, origin: Origin) -> None:
     """Raise if a file names a grader that requires an import, without importing it.
 
-    Parameters
-    ----------
-    given : str, mapping or Grader
-        As in `load_grader`.
-    origin : Origin
-        Source of the name.
-
-    Raises
-    ------
-    InvalidInputError
-        If the name is ``package.module:object``, or an option executes code, and the user did not
-        allow it.
+    That is ``package.module:object``, or an option that executes code, unless the user allowed it.
 
     Examples
     --------
@@ -293,16 +257,6 @@ def check_named(given: Any, *, origin: Origin) -> None:
 
 def required_options(grader: Any) -> list[str]:
     """Return the options of a grader class without a default.
-
-    Parameters
-    ----------
-    grader : type
-        Dataclass, such as any built-in grader.
-
-    Returns
-    -------
-    list of str
-        Option names in order of definition.
 
     Examples
     --------

@@ -111,20 +111,7 @@ def _chosen(response: Completion, options: list[str]) -> bool:
 def grader_of_item(name: str) -> Grader:
     """Return the grader that an item names; only built-in ones and those of installed packages.
 
-    Parameters
-    ----------
-    name : str
-        Name from `available_graders`, optionally with options.
-
-    Returns
-    -------
-    Grader
-        Grader of texts.
-
-    Raises
-    ------
-    PluginError, InvalidInputError
-        If there is no such grader, it needs a model, or it does not grade texts.
+    It may have options, but must grade texts and need no model.
 
     Examples
     --------

@@ -23,24 +23,8 @@ _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 def repeats(words: Sequence[str], window: int, times: int = 1) -> bool:
     """Return whether a sequence of consecutive words occurs repeatedly in a text.
 
-    Parameters
-    ----------
-    words : sequence of str
-        Words of the text.
-    window : int
-        Length of the sequence in words; occurrences may overlap.
-    times : int, default 1
-        Minimum number of repetitions.
-
-    Returns
-    -------
-    bool
-        Exact result, computed in O(n log n).
-
-    Raises
-    ------
-    InvalidInputError, InvalidTypeError
-        If ``window`` or ``times`` is not a positive integer.
+    ``window`` is the length of the sequence in words; occurrences may overlap. The result is exact,
+    in O(n log n).
 
     Examples
     --------

@@ -36,16 +36,6 @@ def common_subsequence_length(one: Sequence[Hashable], other: Sequence[Hashable]
     Bit-parallel algorithm: every item of the shorter sequence updates all positions of the longer
     one at once, which are the bits of a Python integer.
 
-    Parameters
-    ----------
-    one, other : sequence
-        Sequences of comparable items.
-
-    Returns
-    -------
-    int
-        Length of their longest common subsequence.
-
     Examples
     --------
     >>> common_subsequence_length("the old cat sat".split(), "the cat has sat".split())

@@ -38,22 +38,7 @@ _FRAMES = 10_000
 def schema_text(given: Any) -> str:
     """Return a schema, given as a mapping or as JSON text, in canonical text form.
 
-    Parameters
-    ----------
-    given : mapping or str
-        JSON schema.
-
-    Returns
-    -------
-    str
-        JSON with sorted keys.
-
-    Raises
-    ------
-    InvalidInputError
-        If the schema is invalid, or takes too long to check.
-    MissingExtraError
-        If jsonschema is not installed (extra ``validation``).
+    An invalid schema is an error, and so is one that takes too long to check.
 
     Examples
     --------
@@ -125,24 +110,8 @@ def _validator(schema: str) -> Any:
 def follows(value: Any, schema: str) -> bool:
     """Return whether a value conforms to a schema.
 
-    Parameters
-    ----------
-    value : object
-        Value of plain JSON types.
-    schema : str
-        Schema as returned by `schema_text`.
-
-    Returns
-    -------
-    bool
-        Whether the value conforms.
-
-    Raises
-    ------
-    Overrun
-        If the check takes too long.
-    Exception
-        Any exception caused by the schema, such as a dangling reference.
+    Raises `Overrun` if the check takes too long, and whatever the schema causes, such as a dangling
+    reference.
 
     Examples
     --------

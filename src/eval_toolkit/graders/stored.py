@@ -29,19 +29,10 @@ class StoredRun(Protocol):
 def grader_of_version(name: str, version: str) -> Grader | None:
     """Return the grader with a given name and version, as written by `options_version`.
 
-    Parameters
-    ----------
-    name : str
-        One of `loading.PLAIN_GRADERS`. Judges, panels, plugins, graders from modules and graders
-        that run programs are never reconstructed from a file.
-    version : str
-        Version number with the options that differ from the defaults, as plain data.
-
-    Returns
-    -------
-    Grader or None
-        None if the name is unknown, the grader cannot be constructed, or its current version
-        differs.
+    ``version`` is the number with the options that differ from the defaults. Only
+    `loading.PLAIN_GRADERS` are constructed: judges, panels, plugins, graders from modules and
+    graders that run programs are never reconstructed from a file. None also if the current version
+    differs.
 
     Examples
     --------
@@ -91,16 +82,8 @@ def stored_metrics(runs: Sequence[StoredRun]) -> list[MetricSpec]:
     Pass them to `compare_runs` and `evaluate_gate` as ``specs``, since corpus metrics are not means
     of a column and cannot be reconstructed from their names.
 
-    Parameters
-    ----------
-    runs : sequence of Run
-        Runs; only graders with the same version in all runs are used.
-
-    Returns
-    -------
-    list of MetricSpec
-        Unique metrics. Graders that cannot be reconstructed from name and options are omitted:
-        those of task code and of lm-eval files, and those whose extra is not installed.
+    Only graders with the same version in all runs are used. Those of task code and of lm-eval
+    files, and those whose extra is not installed, are omitted.
 
     Examples
     --------

@@ -409,19 +409,7 @@ class BaseTask(TaskPrompts[SubjectT]):
 def derived(task: BaseTask[SubjectT], kind: type, **state: Any) -> Any:
     """Return a copy of a task with a class that overrides its own; the copy shares the data.
 
-    Parameters
-    ----------
-    task : BaseTask
-        Task to copy; it is not modified.
-    kind : type
-        Class with the overrides.
-    **state
-        Attributes of the copy.
-
-    Returns
-    -------
-    BaseTask
-        Task of the same name, without the rendered prompts of the original.
+    ``state`` are attributes of the copy, which has the same name, but not the rendered prompts.
 
     Examples
     --------

@@ -94,24 +94,9 @@ class Declaration:
     def make(self, *, allow_code: bool = False, **options: Any) -> Task:
         """Return the task.
 
-        Parameters
-        ----------
-        allow_code : bool, default False
-            Whether graders may be named as ``package.module:object``.
-        **options
-            ``data`` or ``rows``, ``prompt``, ``system`` and ``answer`` instead of the task's own,
-            and further options of `Task`.
-
-        Returns
-        -------
-        Task
-            Task, ready to run.
-
-        Raises
-        ------
-        InvalidInputError
-            If the declaration or an option does not fit, or names code that is not allowed; the
-            message names the file.
+        ``options`` are ``data`` or ``rows``, ``prompt``, ``system`` and ``answer`` instead of the
+        task's own, and further options of `Task`. Graders may be named as ``package.module:object``
+        only with ``allow_code``.
         """
         unknown = sorted(set(options) - OPTIONS)
         if unknown:

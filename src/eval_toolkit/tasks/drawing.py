@@ -25,18 +25,8 @@ Known: TypeAlias = Mapping[str, tuple[float, float]]
 def in_drawn_order(samples: Iterable[Sample], seed: int) -> list[Sample]:
     """Return samples in random order by group, with the samples of a group together.
 
-    Parameters
-    ----------
-    samples : iterable of Sample
-        Samples of any subjects.
-    seed : int
-        Random seed of the task.
-
-    Returns
-    -------
-    list of Sample
-        Each group (or sample without a group) is equally likely to come next; samples of one
-        subject without groups keep the order of `BaseTask.samples`.
+    Each group (or sample without a group) is equally likely to come next; samples of one subject
+    without groups keep the order of `BaseTask.samples`.
 
     Examples
     --------
@@ -128,24 +118,9 @@ class Drawn:
 def known_values(records: Records, spec: ColumnSpec) -> dict[str, tuple[float, float]]:
     """Return the bounds of the value of each unit.
 
-    Parameters
-    ----------
-    records : Records
-        Records with all attempts of each unit.
-    spec : ColumnSpec
-        Metric with bounds.
-
-    Returns
-    -------
-    dict of str to (float, float)
-        Bounds by unit. An attempt without a grade may have any value within the bounds, and so may
-        the unit if its attempts are scored jointly. This holds regardless of how the results count
-        failures: failures may come in bursts, which are not in random order.
-
-    Raises
-    ------
-    InvalidInputError
-        If the records are not sorted by unit.
+    The records are sorted by unit. An attempt without a grade may have any value within the bounds,
+    and so may the unit if its attempts are scored jointly. This holds regardless of how the results
+    count failures: failures may come in bursts, which are not in random order.
 
     Examples
     --------
@@ -215,24 +190,10 @@ def looks(
 ) -> Looks:
     """Compute the confidence interval of a mean after each draw.
 
-    Parameters
-    ----------
-    drawn : Drawn
-        All possible draws, in order.
-    known : mapping of str to (float, float)
-        Bounds of the units' values; draws from the first incompletely known one on are ignored.
-    bounds : tuple of float
-        Bounds of a single value.
-    confidence : float
-        Simultaneous confidence level.
-    whole : bool
-        Whether the mean is over all planned units, or the expectation for similar units in
-        groups and subjects of equal sizes.
-
-    Returns
-    -------
-    Looks
-        The lower end uses the smallest possible missing values, the upper end the largest.
+    ``drawn`` are all possible draws, in order; those from the first incompletely known unit on are
+    ignored. The lower end uses the smallest possible missing values, the upper end the largest. The
+    confidence is simultaneous. With ``whole``, the mean is that over all planned units, otherwise
+    the expectation for similar units in groups and subjects of equal sizes.
 
     Examples
     --------

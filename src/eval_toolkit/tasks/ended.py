@@ -60,10 +60,7 @@ class Ended:
 
         ``told`` and ``rule`` are the stored decision and rule, ``counted`` the counted unit ids.
 
-        Raises
-        ------
-        ArtifactError
-            If the run counts a group only partially, under the task's current grouping.
+        A group that the run counts only partially, under the task's current grouping, is an error.
         """
         ordered = in_drawn_order(samples, seed)
         used = [sample for sample in ordered if sample.id in counted]

@@ -58,19 +58,8 @@ class Flags:
     ) -> list[Item]:
         """Return the usable items of one split and subject.
 
-        Parameters
-        ----------
-        items : sequence of Item
-            Items as read.
-        choices : callable
-            Returns the choices of an item; called for marked items with a correction.
-        counted : bool
-            Whether the items belong to the sample split, and count in `describe` and `notes`.
-
-        Raises
-        ------
-        InvalidInputError
-            If every item is marked.
+        ``choices`` returns the choices of a marked item with a correction. ``counted`` items belong
+        to the sample split, and count in `describe` and `notes`.
         """
         if not any(self.field in item for item in items):
             self.n_items += counted * len(items)

@@ -70,23 +70,10 @@ def make_items(
 ) -> list[Item]:
     """Return the rows of one split and subject as items with identities.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Rows as read.
-    subject : str
-        Name of the subject.
-    prefix : str
-        Prefix of every key: "subject/" in a task with subjects.
-    place : str
-        Name of the split for messages.
-    id_field : str, optional
-        Field with unique keys. By default `ID_FIELD` if every row has a unique value.
-    group_field : str, optional
-        Field with groups of items that are not independent, across subjects: a translation has the
-        group of its original.
-    notes : list of str
-        List for a note if `ID_FIELD` exists but is not used.
+    ``prefix`` begins every key: "subject/" in a task with subjects. ``id_field`` is by default
+    `ID_FIELD` if every row has a unique value; ``notes`` gets a note if it exists but is not used.
+    Groups are of items that are not independent, across subjects: a translation has the group of
+    its original.
     """
     field, keys = id_field or ID_FIELD, None
     try:

@@ -32,23 +32,10 @@ def estimate_judges(
 ) -> dict[str, dict[str, Any]]:
     """Estimate the requests, tokens and cost of the judges of a run.
 
-    Parameters
-    ----------
-    task : BaseTask
-        Task of the run.
-    judges : sequence of AskingGrader
-        Judges, as `judges_in` returns them.
-    planned : Estimate
-        Estimate of the run itself.
-    limit, order
-        As in `estimate`.
-
-    Returns
-    -------
-    dict of str to dict
-        ``requests``, ``prompt_tokens``, ``completion_tokens`` (at most) and ``cost`` (None without
-        prices) by judge. Answers are taken to be as long as they may be, or 256 tokens without a
-        limit; prompts are counted as one token per four characters.
+    Each judge has ``requests``, ``prompt_tokens``, ``completion_tokens`` (at most) and ``cost``
+    (None without prices). Answers are taken to be as long as they may be, or 256 tokens without a
+    limit; prompts are counted as one token per four characters. ``judges`` are those of
+    `judges_in`.
 
     Examples
     --------

@@ -23,21 +23,7 @@ def refuse_unjudged(
 ) -> None:
     """Raise if a run lacks a verdict of its judges.
 
-    Parameters
-    ----------
-    run : Run
-        Run whose answers are graded again.
-    task, samples
-        Task and samples of the run.
-    outcomes : iterable of JobResult
-        Stored answers and verdicts.
-    judges : iterable of AskingGrader
-        Judges whose verdicts are required.
-
-    Raises
-    ------
-    ArtifactError
-        If a judge was not queried there, or with another prompt, model or setting.
+    A verdict with another prompt, model or setting does not count.
     """
     answers, verdicts = apart(outcomes)
     there = {outcome.job.key: outcome for outcome in verdicts}

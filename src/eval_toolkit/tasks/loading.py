@@ -146,24 +146,8 @@ def load_task(name: str | Path, *, allow_code: bool = False, **options: Any) -> 
 def named_task(name: str | Path, options: Mapping[str, Any], *, origin: Origin) -> BaseTask[Any]:
     """Return the task denoted by a name, as `load_task` does, for a name of any origin.
 
-    Parameters
-    ----------
-    name, options
-        As in `load_task`.
-    origin : Origin
-        Origin of the name and the options. If they come from a file, Python files,
-        ``package.module:MyTask`` and the option ``allow_code`` are refused unless the user allowed
-        them.
-
-    Returns
-    -------
-    BaseTask
-        Task whose data are read lazily.
-
-    Raises
-    ------
-    PluginError, InvalidInputError
-        As in `load_task`.
+    If the name comes from a file, Python files, ``package.module:MyTask`` and the option
+    ``allow_code`` are refused unless the user allowed them.
 
     Examples
     --------

@@ -139,20 +139,7 @@ def measure(
 def grader_columns(graders: Iterable[Grader]) -> dict[str, ColumnInfo]:
     """Return the columns filled by graders, with their types and directions.
 
-    Parameters
-    ----------
-    graders : iterable of Grader
-        Graders; at least one.
-
-    Returns
-    -------
-    dict of str to ColumnInfo
-        Columns in the order of the graders.
-
-    Raises
-    ------
-    InvalidInputError
-        If there are no graders, or two fill the same column.
+    Two graders that fill the same column are an error.
 
     Examples
     --------
@@ -239,19 +226,7 @@ def built_responses(
 ) -> dict[Attempt, Any]:
     """Return the answers to be graded; failed ones are omitted.
 
-    Parameters
-    ----------
-    task : BaseTask
-        Task that post-processes texts.
-    samples : sequence of Sample
-        Samples of the run.
-    outcomes : iterable of JobResult
-        Outcomes with the answers.
-
-    Returns
-    -------
-    dict of (unit, attempt) to Completion or Loglikelihood
-        Responses in the order of samples, then attempts.
+    They are in the order of samples, then attempts.
 
     Examples
     --------
@@ -359,20 +334,6 @@ def build_response(task: Measurable, sample: Sample, outcome: JobResult) -> Any:
     This is the only place that turns a reply into the input of graders and judges: it separates the
     reasoning from the answer by the task's ``reasoning_tags``. The full reply is stored.
 
-    Parameters
-    ----------
-    task : BaseTask
-        Task that post-processes texts.
-    sample : Sample
-        Sample of the request.
-    outcome : JobResult
-        Outcome with a response.
-
-    Returns
-    -------
-    Completion or Loglikelihood
-        Response of the matching type.
-
     Examples
     --------
     >>> from eval_toolkit.models.requests import LoglikelihoodRequest
@@ -422,18 +383,6 @@ def build_response(task: Measurable, sample: Sample, outcome: JobResult) -> Any:
 
 def with_reply(messages: Sequence[Message], text: str) -> tuple[Message, ...]:
     """Return a conversation with the reply, which continues the cue or is a new message.
-
-    Parameters
-    ----------
-    messages : sequence of Message
-        Messages of the request.
-    text : str
-        Text of the reply.
-
-    Returns
-    -------
-    tuple of Message
-        Messages including the reply.
 
     Examples
     --------

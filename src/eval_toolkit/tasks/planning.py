@@ -46,10 +46,7 @@ def decoding_of(
 ) -> DecodingSpec:
     """Return the decoding settings: those of the caller, of the task, or else greedy decoding.
 
-    Raises
-    ------
-    InvalidInputError, InvalidTypeError
-        As in `GenerateRequest`; or if the task requests log-likelihoods, which are not decoded.
+    Log-likelihoods are not decoded: settings are then an error.
     """
     if task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
         given = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
@@ -78,17 +75,8 @@ def decoding_of(
 def default_formatter(task: BaseTask[Any], model: Model | None = None) -> str:
     """Return the default format of a task's prompts.
 
-    Parameters
-    ----------
-    task : BaseTask
-        Task to run.
-    model : Model, optional
-        Model to query; ``speaks_chat = False`` selects plain text.
-
-    Returns
-    -------
-    str
-        "plain" for log-likelihoods and for models without chat, otherwise "chat".
+    That is "plain" for log-likelihoods and for models with ``speaks_chat = False``, otherwise
+    "chat".
 
     Examples
     --------
@@ -174,22 +162,7 @@ def plan_jobs(
 def attempts_of(task: BaseTask[Any], attempts: int | None = None) -> int:
     """Return the number of attempts per sample, by default that of the task.
 
-    Parameters
-    ----------
-    task : BaseTask
-        Task to run.
-    attempts : int, optional
-        Requested number of attempts.
-
-    Returns
-    -------
-    int
-        Number of attempts, at least 1.
-
-    Raises
-    ------
-    InvalidInputError
-        If log-likelihoods are requested with several attempts.
+    Log-likelihoods have a single attempt.
 
     Examples
     --------

@@ -274,28 +274,8 @@ def guess_columns(
 ) -> Columns:
     """Return what the columns of a table of questions hold, by their names.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Rows of the table.
-    prompt : str, optional
-        Prompt, which makes a column of questions unnecessary.
-    answer : str, optional
-        Column with the reference.
-    place : str
-        Name of the table for messages.
-
-    Returns
-    -------
-    Columns
-        Columns by what they hold.
-
-    Raises
-    ------
-    MissingColumnError
-        If no column holds the question, or the column of the reference does not exist.
-    InvalidInputError
-        If a row names a grader that does not exist.
+    A ``prompt`` makes a column of questions unnecessary; ``answer`` names the column of the
+    reference.
 
     Examples
     --------

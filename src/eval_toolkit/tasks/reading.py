@@ -16,22 +16,9 @@ Row = dict[str, Any]
 def read_rows(path: Path, split: str, *, only_named: bool = False) -> list[Row]:
     """Read the rows of one split from a file.
 
-    Parameters
-    ----------
-    path : Path
-        File of rows. A JSON file contains a list of objects, an object with the list under
-        "examples", or an object with one list per split.
-    split : str
-        Name of the split.
-    only_named : bool
-        Whether to return rows only if the file itself names this split.
-
-    Raises
-    ------
-    ArtifactError
-        If the file is missing, empty or malformed; the message names the line.
-    InvalidInputError
-        If the file does not contain the split.
+    A JSON file contains a list of objects, an object with the list under "examples", or an object
+    with one list per split. With ``only_named``, rows are returned only if the file itself names
+    this split.
     """
     if not is_file(path):
         raise MissingFileError(f"{path}: no such file")

@@ -40,15 +40,7 @@ def sample_units(samples: Iterable[Sample]) -> list[Unit]:
 
     Runs of other tools may have other ids, hashes and prompts, but the same questions.
 
-    Parameters
-    ----------
-    samples : iterable of Sample
-        Samples in any order.
-
-    Returns
-    -------
-    list of Unit
-        Units; "correct" contains the indices of the correct choices as a JSON list.
+    "correct" contains the indices of the correct choices as a JSON list.
 
     Examples
     --------
@@ -82,22 +74,7 @@ def _asked(sample: Sample) -> str | None:
 def references_of(run: Run, unit_ids: Iterable[str]) -> dict[str, Reference]:
     """Return the references of some units of a run.
 
-    Parameters
-    ----------
-    run : Run
-        Run of a task.
-    unit_ids : iterable of str
-        Unit ids, as in the records.
-
-    Returns
-    -------
-    dict of str to Reference
-        References by unit; empty if the run was stored without references.
-
-    Raises
-    ------
-    ArtifactError
-        If the table cannot be read.
+    The result is empty if the run was stored without references.
 
     Examples
     --------
@@ -120,16 +97,6 @@ def references_of(run: Run, unit_ids: Iterable[str]) -> dict[str, Reference]:
 
 def read_reference(text: Any, correct: Any = None) -> Reference:
     """Parse a stored reference; invalid indices are treated as unknown.
-
-    Parameters
-    ----------
-    text, correct : str or None
-        Cells of a row.
-
-    Returns
-    -------
-    Reference
-        Reference of the row.
 
     Examples
     --------

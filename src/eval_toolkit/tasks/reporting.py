@@ -25,28 +25,11 @@ def task_metrics(
 ) -> list[MetricSpec]:
     """Return the metrics of a task: column means, and pass@k of binary columns.
 
-    Parameters
-    ----------
-    columns : mapping of str to ColumnInfo
-        Columns, as returned by `measuring.grader_columns`.
-    pass_at, pass_hat : sequence of int
-        Values of k for pass@k (at least one of k attempts succeeds) and pass^k (all succeed).
-    maj_at : sequence of int
-        Values of k for maj@k (the majority answer of k attempts is correct), for columns that
-        come with answers; graders returned by `graders.with_answers` fill them.
-    graders : sequence of Grader
-        Graders; those with a ``metrics()`` method provide metrics that are not column means,
-        such as a calibration error or corpus-level BLEU.
-
-    Returns
-    -------
-    list of MetricSpec
-        Metrics for `summarise`.
-
-    Raises
-    ------
-    InvalidInputError
-        If a k is below 1, or a k is given but there is no binary column (for maj@k, with answers).
+    ``pass_at`` are values of k for pass@k (at least one of k attempts succeeds), ``pass_hat`` for
+    pass^k (all succeed), and ``maj_at`` for maj@k (the majority answer of k attempts is correct),
+    which needs columns with answers; graders returned by `graders.with_answers` fill them. Graders
+    with a ``metrics()`` method provide metrics that are not column means, such as a calibration
+    error or corpus-level BLEU.
 
     Examples
     --------
@@ -91,31 +74,12 @@ def task_scorecard(
 ) -> Scorecard:
     """Summarise the records of a task, overall and by subject.
 
-    Parameters
-    ----------
-    records : Records
-        Records, as returned by `measuring.measure`.
-    metrics : sequence of MetricSpec
-        Metrics, as returned by `task_metrics`.
-    on_error : {"exclude", "as_zero", "fail"}, default "exclude"
-        Handling of failed attempts in value and interval, as in `summarise`.
-    confidence, seed
-        As in `summarise`.
-
-    Returns
-    -------
-    Scorecard
-        Scorecard with one card per subject in ``slices``, and ``<metric>_macro`` (equal weight per
-        subject) for several subjects. If attempts failed, ``details`` contain ``error_rate`` and
-        the value with failures excluded (``exclude``), counted as 0 (``as_zero``; as the worst
-        value if 0 is best), and at their worst and best possible values (``worst``, ``best``; None
-        without bounds). ``bounds_ci`` covers the mean for any values of the failures; see
-        `inference.missing_bounds`.
-
-    Raises
-    ------
-    InvalidInputError
-        If an attempt failed and ``on_error`` is "fail".
+    Options are those of `summarise`. With several subjects, ``slices`` has one card per subject,
+    and ``<metric>_macro`` gives each subject the same weight. If attempts failed, ``details``
+    contain ``error_rate`` and the value with failures excluded (``exclude``), counted as 0
+    (``as_zero``; as the worst value if 0 is best), and at their worst and best possible values
+    (``worst``, ``best``; None without bounds). ``bounds_ci`` covers the mean for any values of the
+    failures; see `inference.missing_bounds`.
 
     Examples
     --------

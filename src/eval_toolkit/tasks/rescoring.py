@@ -411,18 +411,8 @@ class StoredAnswers(TaskKind):
 def stored_task(run: Run, **options: Any) -> BaseTask[Any]:
     """Return the task of a run, loaded by its name with the stored settings.
 
-    Parameters
-    ----------
-    run : Run
-        Run of a task whose name denotes a built-in task or one of an installed package; files
-        and classes named by a run are not loaded (docs/adr/0023).
-    **options
-        Options of the task that override the stored ones: ``data``, ``seed`` …
-
-    Raises
-    ------
-    ArtifactError
-        If there is no task of this name.
+    Only built-in tasks and those of installed packages are loaded; files and classes named by a run
+    are not (docs/adr/0023). ``options`` override the stored ones.
     """
     told = (run.manifest.get("config") or {}).get("task") or {}
     name = known_name("tasks", str(told.get("name")), [one.name for one in available_tasks()])

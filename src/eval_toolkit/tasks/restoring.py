@@ -23,24 +23,8 @@ __all__ = ["stored_graders"]
 def stored_graders(run: Run, task: BaseTask[Any], without: Container[str] = ()) -> list[Grader]:
     """Return the graders and judges of a stored run, without querying a model.
 
-    Parameters
-    ----------
-    run : Run
-        Run of the task.
-    task : BaseTask
-        Task of the run. Its own graders are tried first, then names and options, then the stored
-        settings of judges.
-        Names to omit.
-
-    Returns
-    -------
-    list of Grader
-        Graders with the stored names and versions; judges only read stored verdicts.
-
-    Raises
-    ------
-    ArtifactError
-        If a grader cannot be recreated; the message names it.
+    The task's own graders are tried first, then names and options, then the stored settings of
+    judges, which only read stored verdicts. A grader that cannot be recreated is an error.
     """
     told: Mapping[str, Any] = run.manifest["config"]["graders"]
     makers = (_Own(task.graders()), _ByName(), _Judges(run))

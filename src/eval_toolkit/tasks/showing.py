@@ -35,15 +35,7 @@ _SAME = 1e-9
 def sample_blocks(unit: StoredUnit) -> list[Block]:
     """Return the blocks of a sample: request, answer, reference, and verdicts of judges.
 
-    Parameters
-    ----------
-    unit : StoredUnit
-        Unit of a run of a task.
-
-    Returns
-    -------
-    list of Block
-        Blocks; several requests that form one answer are shown as one answer.
+    Several requests that form one answer are shown as one answer.
     """
     asked = asked_of(unit)
     own = [one for one in asked if _is_answer(one)]

@@ -24,17 +24,9 @@ __all__ = ["task_grading"]
 def task_grading(kind: TaskKind) -> Grading | None:
     """Return how the answers of a task are graded while others are under way.
 
-    Parameters
-    ----------
-    kind : TaskKind
-        Task with its samples, jobs and graders.
-
-    Returns
-    -------
-    Grading or None
-        Grading by the first bounded column of a grader that asks no model and runs no program. None
-        without one, for samples in groups, and if samples are not asked in random order or need
-        several requests: the mean so far would then mislead.
+    It is by the first bounded column of a grader that asks no model and runs no program. None
+    without one, for samples in groups, and if samples are not asked in random order or need several
+    requests: the mean so far would then mislead.
     """
     samples = {sample.id: sample for sample in kind.samples}
     jobs = {job.unit_id: job for job in kind.jobs if job.attempt == 1 and not job.step}

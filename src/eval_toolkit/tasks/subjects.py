@@ -36,18 +36,8 @@ def distinct_subjects(subjects: Iterable[Any]) -> list[Any]:
 def select_subjects(available: Sequence[Any], wanted: Iterable[Any]) -> list[Any]:
     """Return the available subjects that match, in their order.
 
-    Parameters
-    ----------
-    available : sequence
-        Subjects of the task.
-    wanted : iterable
-        Subjects or their names. For tuple subjects, "de,*" keeps every subject with "de" in the
-        first place.
-
-    Raises
-    ------
-    InvalidInputError
-        If one of them matches no subject; the closest name is suggested.
+    For tuple subjects, "de,*" keeps every subject with "de" in the first place. One that matches no
+    subject is an error.
     """
     names = [subject_name(subject) for subject in available]
     filters = list(wanted)

@@ -29,23 +29,9 @@ _MAPPINGS = (dict, Mapping)
 def field_value(row: Mapping[str, Any], path: str) -> Any:
     """Return the value at a path in a row.
 
-    Parameters
-    ----------
-    row : mapping
-        Row, possibly with nested mappings and lists.
-    path : str
-        Names and indices joined by dots, such as "question.choices.0.text"; of several paths
-        joined by ``|`` the first one with a value other than None is used.
-
-    Returns
-    -------
-    object
-        Value, unchanged.
-
-    Raises
-    ------
-    MissingColumnError
-        If no path has a value; the message names the row and its fields.
+    A path consists of names and indices joined by dots, such as "question.choices.0.text"; of
+    several paths joined by ``|`` the first one with a value other than None is used. If there is
+    none, the message names the row and its fields.
 
     Examples
     --------

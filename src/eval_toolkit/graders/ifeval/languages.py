@@ -13,12 +13,7 @@ _language = lru_cache(maxsize=16)(detect_language)
 def is_in_language(text: str, language: str) -> bool:
     """Return whether a text is in a language; texts without letters always pass.
 
-    Parameters
-    ----------
-    text : str
-        Text to check.
-    language : str
-        Language code as in the published data, such as "en", "de" or "zh-cn".
+    Codes are those of the published data, such as "en", "de" or "zh-cn".
 
     Examples
     --------

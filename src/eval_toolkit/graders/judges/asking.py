@@ -66,20 +66,7 @@ def is_judge(grader: Any) -> bool:
 def judges_in(graders: Iterable[Any]) -> list[AskingGrader]:
     """Return the judges among graders; members of panels are listed individually.
 
-    Parameters
-    ----------
-    graders : iterable of Grader
-        Graders of any kind.
-
-    Returns
-    -------
-    list of AskingGrader
-        Judges; empty if no requests are needed.
-
-    Raises
-    ------
-    InvalidInputError
-        If two judges have the same name.
+    Two judges of the same name are an error.
 
     Examples
     --------
@@ -127,23 +114,7 @@ def replies_in(verdicts: Iterable[JobResult]) -> dict[Attempt, dict[str, RawComp
 def judge_jobs(judge: AskingGrader, responses: Mapping[Attempt, Any]) -> list[Job]:
     """Return the requests of a judge about answers.
 
-    Parameters
-    ----------
-    judge : AskingGrader
-        The judge.
-    responses : mapping of (unit, attempt) to Completion
-        Answers to judge; answers that cannot be judged get no request, and their grade states the
-        reason.
-
-    Returns
-    -------
-    list of Job
-        Jobs in the order of the answers.
-
-    Raises
-    ------
-    InvalidInputError
-        If a step does not belong to the judge.
+    Answers that cannot be judged get no request, and their grade states the reason.
 
     Examples
     --------

@@ -94,20 +94,7 @@ def _pieces(text: str) -> tuple[tuple[str, str | None], ...]:
 def check_template(text: Any, what: str, known: Iterable[str]) -> None:
     """Raise unless a template is a text with known fields.
 
-    Parameters
-    ----------
-    text : str
-        Template with fields such as ``{question}``; ``{context.name}`` is a field of the sample's
-        context.
-    what : str
-        Name of the template, for messages.
-    known : iterable of str
-        Known fields.
-
-    Raises
-    ------
-    InvalidInputError
-        If the template is not a text or has an unknown field.
+    Fields are such as ``{question}``; ``{context.name}`` is a field of the sample's context.
 
     Examples
     --------
@@ -125,17 +112,7 @@ def check_template(text: Any, what: str, known: Iterable[str]) -> None:
 def filled(text: str, field: Callable[[str], str]) -> str:
     """Return a template with its fields filled in.
 
-    Parameters
-    ----------
-    text : str
-        The template.
-    field : callable
-        Returns the text of a field by name; it is not parsed as a template.
-
-    Returns
-    -------
-    str
-        The text.
+    ``field`` returns the text of a field by name; it is not parsed as a template.
 
     Examples
     --------
@@ -150,17 +127,7 @@ def filled(text: str, field: Callable[[str], str]) -> str:
 def cut(text: str, most: int | None) -> str:
     r"""Return a long text with its middle replaced by a note on the omitted length.
 
-    Parameters
-    ----------
-    text : str
-        Answer to shorten.
-    most : int or None
-        Maximum number of characters, half from each end; None for all.
-
-    Returns
-    -------
-    str
-        Shortened text, or the text itself if it is not longer.
+    Half of the ``most`` characters come from each end.
 
     Examples
     --------
@@ -185,26 +152,8 @@ def judge_messages(
 ) -> tuple[Message, ...]:
     """Return the messages for a judge of one answer.
 
-    Parameters
-    ----------
-    response : Completion
-        Answer with its sample.
-    system, user : str
-        Templates; an empty ``system`` is omitted.
-    rubric, form : str
-        Criteria, and instructions for the reply format.
-    max_chars : int, optional
-        Maximum number of characters of the answer, as in `cut`.
-
-    Returns
-    -------
-    tuple of Message
-        System message, if any, and user message.
-
-    Raises
-    ------
-    InvalidInputError
-        If a field is missing, such as the reference or a field of the context.
+    ``rubric`` are the criteria, ``form`` instructions for the format of the reply. An empty
+    ``system`` is omitted; a field that is missing, such as the reference, is an error.
 
     Examples
     --------
@@ -229,17 +178,7 @@ def pair_messages(
 ) -> tuple[Message, ...]:
     """Return the messages for a judge of two answers; the first is shown as A.
 
-    Parameters
-    ----------
-    first, second : Completion
-        Answers to the same sample; question, reference and context are taken from the first.
-    system, user, rubric, form, max_chars
-        As in `judge_messages`.
-
-    Returns
-    -------
-    tuple of Message
-        System message, if any, and user message.
+    Question, reference and context are those of the first.
 
     Examples
     --------

@@ -14,19 +14,9 @@ RULES = ("majority", "mean")
 def combined(grades: Sequence[Grade], rule: str) -> Grade:
     """Return the combined grade of several verdicts.
 
-    Parameters
-    ----------
-    grades : sequence of Grade
-        Grades, one per vote or judge.
-    rule : {"majority", "mean"}
-        "majority": the value of more than half of all verdicts; missing verdicts count against
-        every value. "mean": the mean, if no verdict is missing.
-
-    Returns
-    -------
-    Grade
-        Combined grade; an error without a majority, or if a mean lacks a verdict: disagreements are
-        not random, so they are counted instead of dropped.
+    "majority" is the value of more than half of all verdicts, missing ones included; "mean" needs
+    all of them. Otherwise the grade is an error: disagreements are not random, so they are counted
+    instead of dropped.
 
     Examples
     --------
@@ -56,15 +46,7 @@ def combined(grades: Sequence[Grade], rule: str) -> Grade:
 def agreement(grades: Sequence[Grade]) -> Grade:
     """Return the share of equal pairs of verdicts.
 
-    Parameters
-    ----------
-    grades : sequence of Grade
-        Grades, one per vote or judge; missing verdicts are ignored.
-
-    Returns
-    -------
-    Grade
-        Share of equal pairs; skipped with fewer than two verdicts.
+    Missing verdicts are ignored; fewer than two are skipped.
 
     Examples
     --------

@@ -30,20 +30,9 @@ _DIGITS = 50
 def equal(gold: str, answer: str, decimals: int = 6) -> bool:
     """Return whether an answer equals a reference according to math-verify.
 
-    Parameters
-    ----------
-    gold : str
-        Reference as LaTeX or plain text, without dollar signs.
-    answer : str
-        Answer as LaTeX or plain text, without dollar signs.
-    decimals : int, default 6
-        Number of decimals to which floating-point numbers must agree.
-
-    Returns
-    -------
-    bool
-        Whether they are equal; False if one of them cannot be parsed. A percentage equals both the
-        number before its sign and a hundredth of it.
+    Both are LaTeX or plain text, without dollar signs. Floating-point numbers must agree to
+    ``decimals``. What cannot be parsed is not equal. A percentage equals both the number before its
+    sign and a hundredth of it.
     """
     (one, of_hundred), (other, other_of_hundred) = map(without_percent, (gold, answer))
     readings, others = _parsed(one), _parsed(other)
@@ -57,17 +46,8 @@ def equal(gold: str, answer: str, decimals: int = 6) -> bool:
 def equal_within(seconds: float, gold: str, answer: str, decimals: int) -> tuple[bool, float]:
     """Return the result of `equal` and the processor seconds used.
 
-    Parameters
-    ----------
-    seconds : float
-        Limit of processor seconds, if the platform supports it; the process ends when it is
-        exceeded, even inside C code.
-    gold : str
-        See `equal`.
-    answer : str
-        See `equal`.
-    decimals : int
-        See `equal`.
+    The process ends, even inside C code, when the ``seconds`` of processor time are exceeded, if
+    the platform supports it.
     """
     timer = getattr(signal, "setitimer", lambda which, seconds: None)
     which, started = getattr(signal, "ITIMER_PROF", None), time.process_time()

@@ -165,13 +165,7 @@ class Answers:
 
     @classmethod
     def of(cls, run: Run, block: Block) -> "Answers":
-        """Return the stored data about the units of a block.
-
-        Raises
-        ------
-        ArtifactError
-            If the run has no records for the block.
-        """
+        """Return the stored data about the units of a block."""
         if (block.slice, block.scorer) not in run.subjects:
             raise ArtifactError(
                 f"{run.path}: the run has no records of {block.scorer!r} on slice {block.slice!r}, so "

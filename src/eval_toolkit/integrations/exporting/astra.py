@@ -21,23 +21,8 @@ _NOTHING_SAID = "there is no turn"
 def astra_files(run: Run) -> dict[str, bytes]:
     """Return rollouts as astra-rl's ``metrics.json``: summary and details, with more estimates.
 
-    Parameters
-    ----------
-    run : Run
-        Run of rollouts. Turns are judged by the scorer and threshold of the run. Rollouts that
-        failed or never started are listed in the details with their status, and excluded from all
-        means.
-
-    Returns
-    -------
-    dict of str to bytes
-        File name to content, with a single file.
-
-    Raises
-    ------
-    InvalidInputError
-        If the run has no rollouts, does not state which scorer judged the turns, or none of its
-        rollouts can be measured.
+    Turns are judged by the scorer and threshold of the run. Rollouts that failed or never started
+    are listed in the details with their status, and excluded from all means.
 
     Examples
     --------

@@ -191,15 +191,7 @@ def begun_at(run: Run) -> datetime | None:
 
 
 def told_about(run: Run, blocks: Sequence[Block] = ()) -> dict[str, Any]:
-    """Return information about a run that other tools' formats cannot represent.
-
-    Parameters
-    ----------
-    run : Run
-        Run of any kind.
-    blocks : sequence of Block
-        Blocks whose cells are included, with status and intervals.
-    """
+    """Return information about a run that other tools' formats cannot represent."""
     manifest = run.manifest
     versions = manifest.get("code_versions")
     imported = as_mapping(config_of(run).get("imported"))

@@ -38,22 +38,8 @@ def eval_framework_files(run: Run) -> dict[str, bytes]:
     standard error. The run's own numbers, with intervals, status and reasons, are stored under
     ``eval_toolkit`` in ``metadata.json``, together with the unit of each ``id``.
 
-    Parameters
-    ----------
-    run : Run
-        Run of a task; metrics that are not means over samples are omitted.
-
-    Returns
-    -------
-    dict of str to bytes
-        File name to content, in one folder per model and task if there are several.
-
-    Raises
-    ------
-    ArtifactError
-        If the run has no records.
-    InvalidInputError
-        If the run consists of rollouts, or none of its metrics is a mean over samples.
+    Metrics that are not means over samples are omitted. There is one folder per model and task if
+    there are several.
 
     Examples
     --------

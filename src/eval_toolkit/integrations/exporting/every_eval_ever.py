@@ -38,22 +38,7 @@ def every_eval_ever_files(run: Run, *, samples: bool = True) -> dict[str, bytes]
     are omitted and reported: cells with their reason under ``source_metadata``, samples by count
     under ``detailed_evaluation_results``.
 
-    Parameters
-    ----------
-    run : Run
-        Run of any kind.
-    samples : bool, default True
-        Whether to write sample files with one line per sample and metric.
-
-    Returns
-    -------
-    dict of str to bytes
-        File name to content. The names are derived from the run, so they are reproducible.
-
-    Raises
-    ------
-    InvalidInputError
-        If the run has no numbers.
+    File names are derived from the run, so that they are reproducible.
 
     Examples
     --------

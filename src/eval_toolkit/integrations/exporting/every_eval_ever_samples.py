@@ -25,20 +25,9 @@ def sample_rows(
 ) -> Iterator[_Row]:
     """Yield a row for every attempt and every metric that is a mean over samples.
 
-    Parameters
-    ----------
-    answers : Answers
-        Units of one scorer on one slice.
-    head : mapping
-        Entries ``evaluation_id`` and ``model_id``.
-    result_id : callable
-        Function that returns the id of a block's metric in the results.
-
-    Yields
-    ------
-    dict
-        Row of a sample. Attempts without a value are omitted, because a row requires a score. A
-        failed attempt that counts as a failure has both a score and an error.
+    ``head`` has the ``evaluation_id`` and the ``model_id``; ``result_id`` returns the id of a
+    block's metric in the results. Attempts without a value are omitted, because a row requires a
+    score. A failed attempt that counts as a failure has both a score and an error.
     """
     said = _conversations(answers)
     metrics = answers.mean_metrics

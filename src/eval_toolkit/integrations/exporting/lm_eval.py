@@ -44,22 +44,7 @@ def lm_eval_files(run: Run, *, samples: bool = True) -> dict[str, bytes]:
     if a metric is not a mean of samples. Intervals, status and reasons are stored under
     ``eval_toolkit``. A cell without a value has no key in ``results``.
 
-    Parameters
-    ----------
-    run : Run
-        Run of rows or of a task.
-    samples : bool, default True
-        Whether to write sample files for slices with records.
-
-    Returns
-    -------
-    dict of str to bytes
-        File name to content.
-
-    Raises
-    ------
-    InvalidInputError
-        If the run consists of rollouts, or has no numbers.
+    ``samples`` adds files of samples for slices with records.
 
     Examples
     --------

@@ -22,15 +22,8 @@ _VERSIONS = ("python", "eval_toolkit", "numpy")
 def model_card(run: Run) -> str:
     """Return a Markdown section about a run, for a model card or a README.
 
-    Parameters
-    ----------
-    run : Run
-        Run of any kind.
-
-    Returns
-    -------
-    str
-        Metrics with intervals, n and errors, caveats, data hashes, versions, and the command.
+    It has the metrics with intervals, n and errors, caveats, data hashes, versions, and the
+    command.
 
     Examples
     --------
@@ -148,20 +141,7 @@ def model_index(run: Run) -> str:
     The YAML belongs in the front matter of a model card, between the ``---`` lines. The format does
     not support intervals, so they are part of the metric names. Cells without a value are omitted.
 
-    Parameters
-    ----------
-    run : Run
-        Run of any kind.
-
-    Returns
-    -------
-    str
-        YAML in which every string is quoted.
-
-    Raises
-    ------
-    InvalidInputError
-        If the run has no numbers.
+    Every string is quoted.
 
     Examples
     --------

@@ -11,15 +11,7 @@ _LONGEST = 80
 def file_names(names: Iterable[str]) -> dict[str, str]:
     """Return a file name for each name, unique regardless of case.
 
-    Parameters
-    ----------
-    names : iterable of str
-        Arbitrary strings; duplicates are merged.
-
-    Returns
-    -------
-    dict of str to str
-        File names of letters, digits, "_", "-" and "." that do not begin with a dot.
+    File names consist of letters, digits, "_", "-" and "." and do not begin with a dot.
 
     Examples
     --------

@@ -26,30 +26,11 @@ def predictions_csv(
     With labels, the format can be read by `artifacts.load_predictions` and ``eval-toolkit score``;
     values of a metric without labels can be read by ``eval-toolkit import --column score``.
 
-    Parameters
-    ----------
-    run : Run
-        Run with records.
-    metric : str, optional
-        Metric that is a mean over units, exported as the column ``score``. By default the scores,
-        or the main metric if there are none.
-    slice, scorer : str, optional
-        Slice and scorer to export; by default those of the run's main result.
-
-    Returns
-    -------
-    str
-        CSV with the columns label (if the run has labels), score, row_id and, if all units have
-        one, content_hash. Attempts at a unit are combined in one row. Units without a value are
-        omitted; the run contains their number. Strings are not escaped, so that rows can be paired:
-        import the columns as text in a spreadsheet.
-
-    Raises
-    ------
-    ArtifactError
-        If the run has no matching records.
-    InvalidInputError
-        If there is no such metric, or it is not a mean over units.
+    By default the scores of the main result are exported, or its main metric if there are none;
+    ``metric`` must be a mean over units. The columns are label (if the run has labels), score,
+    row_id and, if all units have one, content_hash. Attempts at a unit are combined in one row, and
+    units without a value are omitted. Strings are not escaped, so that rows can be paired: import
+    the columns as text in a spreadsheet.
 
     Examples
     --------

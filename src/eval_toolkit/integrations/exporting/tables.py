@@ -15,17 +15,8 @@ __all__ = ["csv_table", "json_table", "latex_table", "markdown_table"]
 def csv_table(runs: Run | Sequence[Run]) -> str:
     r"""Return the metric values of runs as CSV in full precision, safe to open in a spreadsheet.
 
-    Parameters
-    ----------
-    runs : Run or sequence of Run
-        Runs of any kind.
-
-    Returns
-    -------
-    str
-        A header and one row per cell, with CRLF line endings. Missing values are empty, with status
-        and reason in other columns. Text that a spreadsheet would interpret as a formula is
-        prefixed with an apostrophe.
+    Missing values are empty, with status and reason in other columns. Text that a spreadsheet would
+    interpret as a formula is prefixed with an apostrophe. Lines end with CRLF.
 
     Examples
     --------
@@ -46,15 +37,7 @@ def csv_table(runs: Run | Sequence[Run]) -> str:
 def json_table(runs: Run | Sequence[Run]) -> bytes:
     """Return the metric values of runs as JSON: a list with one flat object per cell.
 
-    Parameters
-    ----------
-    runs : Run or sequence of Run
-        Runs of any kind.
-
-    Returns
-    -------
-    bytes
-        Columns of `csv_table`; missing values are null, with status and reason.
+    Keys are the columns of `csv_table`; missing values are null, with status and reason.
 
     Examples
     --------
@@ -73,16 +56,6 @@ def json_table(runs: Run | Sequence[Run]) -> bytes:
 
 def markdown_table(runs: Run | Sequence[Run]) -> str:
     r"""Return the metric values of runs as a Markdown table; names and reasons are escaped.
-
-    Parameters
-    ----------
-    runs : Run or sequence of Run
-        Runs of any kind.
-
-    Returns
-    -------
-    str
-        Table ending in a newline.
 
     Examples
     --------
@@ -104,16 +77,8 @@ def markdown_table(runs: Run | Sequence[Run]) -> str:
 def latex_table(runs: Run | Sequence[Run]) -> str:
     r"""Return the metric values of runs as a LaTeX ``tabular``; requires the package booktabs.
 
-    Parameters
-    ----------
-    runs : Run or sequence of Run
-        Runs of any kind.
-
-    Returns
-    -------
-    str
-        Table ending in a newline. Special characters in names and reasons are escaped, and
-        non-printable characters are replaced by spaces.
+    Special characters in names and reasons are escaped, and non-printable characters are replaced
+    by spaces.
 
     Examples
     --------

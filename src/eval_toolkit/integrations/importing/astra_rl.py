@@ -57,23 +57,7 @@ def recognises(path: Path) -> bool:
 def read(path: Path, wanted: Wanted) -> list[Log]:
     """Read the log of a metrics file.
 
-    Parameters
-    ----------
-    path : Path
-        ``metrics.json``.
-    wanted : Wanted
-        Data to import.
-
-    Returns
-    -------
-    list of Log
-        One log of kind "rollout". An item is a seed prompt if the file states it; rollouts with the
-        same opening share a group.
-
-    Raises
-    ------
-    ArtifactError, InvalidInputError
-        If the file is damaged, contains no rollouts, or a value is not a number.
+    An item is a seed prompt if the file states it; rollouts with the same opening share a group.
 
     Examples
     --------

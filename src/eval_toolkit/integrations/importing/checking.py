@@ -57,21 +57,7 @@ def check_log(
 ) -> tuple[list[Checked], list[str]]:
     """Check the stated values of a log against its samples.
 
-    Parameters
-    ----------
-    log : Log
-        Log with stated values.
-    records : Records, optional
-        Records of the samples, if any.
-    cells : mapping of str to MetricResult
-        Result cells by column.
-
-    Returns
-    -------
-    list of Checked
-        One entry per stated value, in the order of the log.
-    list of str
-        Notes on failed and missing samples, and on invalid standard errors.
+    The notes are about failed and missing samples, and invalid standard errors.
 
     Examples
     --------

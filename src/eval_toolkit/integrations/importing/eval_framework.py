@@ -74,23 +74,9 @@ def recognises(path: Path) -> bool:
 def read(path: Path, wanted: Wanted) -> list[Log]:
     """Read the log of an output folder.
 
-    Parameters
-    ----------
-    path : Path
-        Output folder, or a file in it.
-    wanted : Wanted
-        Data to import. Without samples, ``output.jsonl`` is not read; the statistics are the same.
-
-    Returns
-    -------
-    list of Log
-        A single log. Parts are "subject" if the task has several subjects; repeats are attempts.
-
-    Raises
-    ------
-    ArtifactError, InvalidInputError
-        If a file is damaged or a value is not a number; the message names file, line and rule. An
-        incomplete last line is skipped with a note.
+    Parts are "subject" if the task has several subjects; repeats are attempts. Without samples,
+    ``output.jsonl`` is not read; the statistics are the same. An incomplete last line is skipped
+    with a note.
 
     Examples
     --------

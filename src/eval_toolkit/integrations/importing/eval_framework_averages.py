@@ -39,14 +39,8 @@ def averages(
 ) -> tuple[list[Stated], list[str]]:
     """Return the stated averages, and notes where they differ from the rows.
 
-    Parameters
-    ----------
-    told : mapping
-        Content of ``aggregated_results.json``.
-    rows : sequence of Measured
-        Result rows; empty if there is no results file.
-    repeats : int
-        Number of answers per item.
+    ``told`` is the content of ``aggregated_results.json``; ``rows`` is empty if there is no results
+    file.
     """
     if not rows:
         return _alone(told)

@@ -61,22 +61,8 @@ def recognises(path: Path) -> bool:
 def read(path: Path, wanted: Wanted) -> list[Log]:
     """Read the logs of a report, one per probe.
 
-    Parameters
-    ----------
-    path : Path
-        ``*.report.jsonl``.
-    wanted : Wanted
-        Data to import; ``by`` and ``group_field`` are fields of an attempt, such as "goal".
-
-    Returns
-    -------
-    list of Log
-        Logs in the order of the report. A probe without attempts has only its stated values.
-
-    Raises
-    ------
-    ArtifactError, InvalidInputError
-        If a line is damaged, a score is not a number in [0, 1], or there is only a digest.
+    ``by`` and ``group_field`` of ``wanted`` are fields of an attempt, such as "goal". A probe
+    without attempts has only its stated values; a mere digest is an error.
 
     Examples
     --------

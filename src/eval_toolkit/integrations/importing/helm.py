@@ -79,26 +79,10 @@ def recognises(path: Path) -> bool:
 def read(path: Path, wanted: Wanted) -> list[Log]:
     """Read the logs of a run folder, one per split and perturbation.
 
-    Parameters
-    ----------
-    path : Path
-        Run folder, or a file in it.
-    wanted : Wanted
-        Data to import. Without samples, prompts and answers are not read; the statistics are the
-        same.
-
-    Returns
-    -------
-    list of Log
-        Logs of unperturbed instances first, in the order of the file. Items are keyed by instance
-        id, so a perturbed log pairs with the unperturbed one; trials are attempts. Parts are "split",
-        "sub_split" and "perturbation" where present; if a run has several, they are appended to the
-        task name.
-
-    Raises
-    ------
-    ArtifactError, InvalidInputError
-        If a file is damaged or a value is not a number; the message names file, instance and rule.
+    Unperturbed instances come first. Items are keyed by instance id, so that a perturbed log pairs
+    with the unperturbed one; trials are attempts. Parts are "split", "sub_split" and "perturbation"
+    where present; if a run has several, they are appended to the task name. Without samples,
+    prompts and answers are not read; the statistics are the same.
 
     Examples
     --------

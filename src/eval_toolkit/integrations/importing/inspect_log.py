@@ -39,16 +39,6 @@ _LONGEST_SETTING = 4_000
 def recognises(path: Path) -> bool:
     """Return whether a path looks like an Inspect log.
 
-    Parameters
-    ----------
-    path : Path
-        File or folder.
-
-    Returns
-    -------
-    bool
-        False if the path cannot be read.
-
     Examples
     --------
     >>> recognises(Path("nowhere.eval"))
@@ -70,28 +60,8 @@ def recognises(path: Path) -> bool:
 def read(path: Path, wanted: Wanted) -> list[Log]:
     """Read an Inspect log.
 
-    Parameters
-    ----------
-    path : Path
-        Path of an ``.eval`` or ``.json`` file; the format is detected by content.
-    wanted : Wanted
-        Data to import. Without ``samples``, only the summaries of ``.eval`` files are read. Fields
-        refer to the samples' metadata.
-
-    Returns
-    -------
-    list of Log
-        A single log.
-
-    Raises
-    ------
-    ArtifactError
-        If the file is damaged, truncated, of an unknown version, or has neither samples nor
-        results; the message names file and member.
-    InvalidInputError
-        If a sample lacks a requested field.
-    MissingExtraError
-        If the file is compressed with zstandard, which is not installed.
+    The format of ``.eval`` and ``.json`` files is detected by content. Without ``samples``, only
+    the summaries of ``.eval`` files are read. Fields refer to the samples' metadata.
 
     Examples
     --------

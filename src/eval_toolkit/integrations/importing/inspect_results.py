@@ -44,21 +44,9 @@ def read_results(
 ) -> Results:
     """Read the scores in the results of a header.
 
-    Parameters
-    ----------
-    results : mapping
-        Entry ``results`` of the header; empty if there are none.
-    columns : collection of str
-        Columns of the samples; empty if there are no samples.
-    scorers : object
-        Entry ``eval.scorers`` of the header, which separates built-in from custom metrics.
-    unreduced : bool
-        Whether epochs were not reduced, so that each epoch counts as an item.
-
-    Returns
-    -------
-    Results
-        Stated values. Values that are not finite or have no column are omitted with a note.
+    ``results`` and ``scorers`` are entries of the header; the latter separates built-in from custom
+    metrics. Without ``samples`` there are no ``columns``. With ``unreduced``, each epoch counts as
+    an item. Values that are not finite or have no column are omitted with a note.
     """
     named = set(_metric_names(scorers))
     own = {name for name in _MEANS if name in named and f"inspect_ai/{name}" not in named}
@@ -142,19 +130,9 @@ def reduction_notes(
 ) -> list[str]:
     """Report which means over other reductions can be reproduced from the samples.
 
-    Parameters
-    ----------
-    stated : sequence of Stated
-        Stated values; plain means are checked elsewhere.
-    samples : sequence of LoggedSample
-        Samples of the log.
-    reduced : mapping of str to sequence of LoggedSample
-        Samples by reducer, for logs that have reductions instead of samples.
-
-    Returns
-    -------
-    list of str
-        One note per differing value, and one for all matching values.
+    Plain means are checked elsewhere. ``reduced`` has the samples by reducer, for logs that have
+    reductions instead of samples. There is one note per differing value, and one for all matching
+    values.
     """
     lines, same = [], 0
     for one in stated:

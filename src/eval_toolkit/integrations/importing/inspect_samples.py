@@ -59,25 +59,7 @@ class Found:
 def read_sample(raw: Any, where: str, wanted: Wanted, model: str, scorer: str) -> Found:
     """Read a sample or its summary, which lacks messages and output.
 
-    Parameters
-    ----------
-    raw : object
-        Parsed sample.
-    where : str
-        File and member, for error messages.
-    wanted : Wanted
-        Data to import; without ``samples``, prompts and answers are omitted.
-    model : str
-        Name of the evaluated model, whose tokens are counted.
-    scorer : str
-        Default name of a score in the oldest logs.
-
-    Raises
-    ------
-    ArtifactError
-        If a part has the wrong type.
-    InvalidInputError
-        If the sample lacks a requested field.
+    Tokens of ``model`` are counted. ``scorer`` is the default name of a score in the oldest logs.
     """
     sample = _mapping(raw, where)
     unit_id, epoch = sample.get("id"), sample.get("epoch", 1)
@@ -131,12 +113,7 @@ def logged_samples(
 ) -> tuple[list[LoggedSample], frozenset[str]]:
     """Return the samples, each with every column, and the binary columns.
 
-    Parameters
-    ----------
-    found : sequence of Found
-        Samples as read.
-    scorers : sequence of str
-        Scorer names in the header, for logs whose samples all failed.
+    ``scorers`` are those of the header, for logs whose samples all failed.
     """
     homes = {column: name for one in found for column, name in one.scorers.items()}
     named = set(homes.values())

@@ -26,15 +26,7 @@ NOT_FINITE = "not finite"
 def as_value(value: Any) -> Value:
     """Return the numeric value of a score as in Inspect's accuracy, or why it has none.
 
-    Parameters
-    ----------
-    value : object
-        Value in the log.
-
-    Returns
-    -------
-    float or Grade
-        Numeric value. Inspect counts non-numeric text as 0; here it is skipped.
+    Inspect counts non-numeric text as 0; here it is skipped.
 
     Examples
     --------
@@ -95,18 +87,10 @@ def columns_of(scorer: str, value: Any) -> dict[str, Any]:
 def reduced(values: Sequence[float], reducer: str) -> float | None:
     """Return one value for all epochs of an item, or None if the reducer is undefined.
 
-    Parameters
-    ----------
-    values : sequence of float
-        Values of the scored epochs, in order; at least one.
-    reducer : str
-        Name of the reducer: "mean", "median", "mode", "max", "at_least_2", "pass_at_2", "pass_k_2".
-
-    Returns
-    -------
-    float or None
-        Reduced value. None also if there are fewer values than the reducer draws, and for unknown
-        reducers; use `is_known` to distinguish them.
+    ``values`` are those of the scored epochs, in order. Reducers are such as "mean", "median",
+    "mode", "max", "at_least_2", "pass_at_2" and "pass_k_2". The result is None also if there are
+    fewer values than the reducer draws, and for unknown reducers; use `is_known` to distinguish
+    them.
 
     Examples
     --------
@@ -151,19 +135,8 @@ def _counted(values: Sequence[float], name: str, k: int) -> float | None:
 def mean_of(samples: Iterable[LoggedSample], column: str, reducer: str | None) -> float | None:
     """Return the mean over items of a column that is first reduced over epochs.
 
-    Parameters
-    ----------
-    samples : iterable of LoggedSample
-        Samples; those without a value in the column are excluded, as in Inspect.
-    column : str
-        Column of the samples.
-    reducer : str or None
-        See `reduced`; None treats every epoch as a separate item.
-
-    Returns
-    -------
-    float or None
-        None if there are no scores or the reducer is unknown.
+    Without a reducer, every epoch is a separate item. Samples without a value are excluded, as in
+    Inspect. The result is None if there are no scores or the reducer is unknown.
 
     Examples
     --------

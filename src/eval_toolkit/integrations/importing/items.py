@@ -29,24 +29,8 @@ def as_text(value: Any) -> str:
 def item_input(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row") -> str | None:
     """Return the input of an item in the dataset.
 
-    Parameters
-    ----------
-    doc : mapping
-        Row of the dataset.
-    wanted : Wanted
-        Data to import; ``input_field`` takes precedence over `tasks.identity.question_of`.
-    where : str
-        File and row, for error messages.
-
-    Returns
-    -------
-    str or None
-        None if the row has none of the fields.
-
-    Raises
-    ------
-    InvalidInputError
-        If the row lacks the requested field.
+    ``input_field`` of ``wanted`` takes precedence over `tasks.identity.question_of`, and must
+    exist. The result is None if the row has none of the fields.
 
     Examples
     --------
@@ -63,10 +47,7 @@ def item_input(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row"
 def item_target(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row") -> Any:
     """Return the requested target field, or None if no field was named.
 
-    Raises
-    ------
-    InvalidInputError
-        If the row lacks the field.
+    A missing field is an error.
 
     Examples
     --------
@@ -79,10 +60,7 @@ def item_target(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row
 def item_group(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row") -> str | None:
     """Return the group of the item, or None if no field was named.
 
-    Raises
-    ------
-    InvalidInputError
-        If the row lacks the field.
+    A missing field is an error.
 
     Examples
     --------
@@ -97,10 +75,7 @@ def item_group(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row"
 def item_parts(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row") -> dict[str, str]:
     """Return the parts of the data that the item belongs to, by field.
 
-    Raises
-    ------
-    InvalidInputError
-        If the row lacks one of the fields.
+    A missing field is an error.
 
     Examples
     --------

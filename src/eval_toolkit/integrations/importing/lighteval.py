@@ -82,22 +82,7 @@ def _is_details(path: Path) -> bool:
 def read(path: Path, wanted: Wanted) -> list[Log]:
     """Read a log for each task of a results file, a details file, or an output folder.
 
-    Parameters
-    ----------
-    path : Path
-        Results file, Parquet details, or the folder with both.
-    wanted : Wanted
-        Data to import; fields refer to the doc and its ``specific``.
-
-    Returns
-    -------
-    list of Log
-        Logs of the tasks, followed by averages over tasks, which have no samples.
-
-    Raises
-    ------
-    ArtifactError, InvalidInputError
-        If a file is damaged or a value is not a number; the message names file, row and rule.
+    Fields refer to the doc and its ``specific``. Averages over tasks come last and have no samples.
 
     Examples
     --------

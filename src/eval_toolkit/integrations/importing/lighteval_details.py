@@ -40,13 +40,7 @@ Row = dict[str, Any]
 
 
 def read_details(path: Path, wanted: Wanted) -> tuple[list[LoggedSample], list[str]]:
-    """Return the samples of a details file, with notes.
-
-    Raises
-    ------
-    ArtifactError, InvalidInputError
-        If the file is damaged, has an unknown layout, or a value is not a number.
-    """
+    """Return the samples of a details file, with notes."""
     rows = _rows(path, wanted)
     columns, corpus = _columns(rows)
     ids = _ids(rows, path)

@@ -68,22 +68,8 @@ def _is_sample(head: bytes) -> bool:
 def read(path: Path, wanted: Wanted) -> list[Log]:
     """Read a log per task, with samples if they are in the same folder.
 
-    Parameters
-    ----------
-    path : Path
-        File ``results_<time>.json``, or one of its ``samples_<task>_<time>.jsonl``.
-    wanted : Wanted
-        Data to import.
-
-    Returns
-    -------
-    list of Log
-        Logs of all tasks and groups of a results file, by name; one log for a samples file.
-
-    Raises
-    ------
-    ArtifactError
-        If a file is damaged; the message names file and position.
+    The path is that of ``results_<time>.json``, or one of its ``samples_<task>_<time>.jsonl``,
+    which gives one log.
 
     Examples
     --------

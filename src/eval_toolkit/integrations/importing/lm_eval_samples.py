@@ -67,28 +67,8 @@ def read_samples(
 ) -> Samples:
     """Read a samples file.
 
-    Parameters
-    ----------
-    path : Path
-        JSONL file.
-    wanted : Wanted
-        Data to import.
-    shots : int, optional
-        Number of few-shot examples per prompt, if known.
-    averaged : callable
-        Function that returns whether a metric is averaged over its values.
-    column_of : callable
-        Function that returns the column of a metric and a filter.
-
-    Returns
-    -------
-    Samples
-        Samples by document, in the order of the file.
-
-    Raises
-    ------
-    ArtifactError
-        If a line is damaged, the file is empty, or a pair of document and filter is duplicated.
+    ``averaged`` tells whether a metric is averaged over its values, ``column_of`` the column of a
+    metric and a filter. A duplicated pair of document and filter is an error.
     """
     items: dict[str, _Item] = {}
     corpus: set[str] = set()

@@ -34,20 +34,7 @@ _OF_PROBABILITIES = ("brier", "log_loss")
 def log_records(log: Log) -> Records:
     """Return the samples of a log as records, one per item and attempt.
 
-    Parameters
-    ----------
-    log : Log
-        Log with samples.
-
-    Returns
-    -------
-    Records
-        Records with the columns of the log. The content hash covers input and target.
-
-    Raises
-    ------
-    InvalidInputError
-        If there are no samples, or duplicate attempts at an item.
+    The content hash covers input and target.
 
     Examples
     --------
@@ -137,18 +124,8 @@ def log_columns(log: Log, records: Records) -> dict[str, ColumnInfo]:
 def log_card(log: Log, records: Records) -> Scorecard:
     """Return the cells of a log: means with intervals, or metrics of labels and scores.
 
-    Parameters
-    ----------
-    log : Log
-        Log that describes the columns.
-    records : Records
-        Records of the log.
-
-    Returns
-    -------
-    Scorecard
-        Cells in which attempts are first reduced to items, and groups are resampled; failed
-        attempts are excluded and counted, with their possible effect on the value.
+    Attempts are first reduced to items, and groups are resampled; failed attempts are excluded and
+    counted, with their possible effect on the value.
 
     Examples
     --------

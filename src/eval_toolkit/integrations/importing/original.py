@@ -58,22 +58,8 @@ def recognises(path: Path) -> bool:
 def read(path: Path, wanted: Wanted) -> list[Log]:
     """Read a log for each scorer on each slice.
 
-    Parameters
-    ----------
-    path : Path
-        Run folder, or its results file.
-    wanted : Wanted
-        Not used, because the manifest describes the columns.
-
-    Returns
-    -------
-    list of Log
-        Logs of kind "rows" if predictions are stored, otherwise logs of stated numbers.
-
-    Raises
-    ------
-    ArtifactError
-        If a file is damaged, or stored predictions do not match their hash.
+    Logs are of kind "rows" if predictions are stored, and then match their hash; otherwise they
+    have stated numbers. ``wanted`` is not used, because the manifest describes the columns.
 
     Examples
     --------

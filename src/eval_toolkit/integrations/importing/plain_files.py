@@ -53,11 +53,6 @@ def head_of(path: Path, n: int = _HEAD) -> bytes:
 def load_json(path: Path) -> Any:
     """Return the content of a JSON file, accepting ``NaN`` and ``Infinity``.
 
-    Raises
-    ------
-    ArtifactError
-        If the file is missing, empty or malformed; the message names the file.
-
     Examples
     --------
     >>> import tempfile
@@ -77,11 +72,6 @@ def load_lines(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], str]:
 
     An interrupted process leaves an incomplete last line, which is skipped with a note. Any other
     invalid line is an error.
-
-    Raises
-    ------
-    ArtifactError
-        If the file is missing, or a line other than the last is not a JSON object.
 
     Examples
     --------

@@ -68,26 +68,10 @@ def recognises(path: Path) -> bool:
 def read(path: Path, wanted: Wanted) -> list[Log]:
     r"""Read a table as one log, or as one log per model if there is a column of models.
 
-    Parameters
-    ----------
-    path : Path
-        File in CSV, TSV, JSONL, JSON, Parquet or Excel format, optionally gzipped.
-    wanted : Wanted
-        Data to import: ``columns`` are the numeric columns; ``id_field``, ``target_field``,
-        ``input_field``, ``group_field`` and ``by`` name columns. By default, common column names
-        are used.
-
-    Returns
-    -------
-    list of Log
-        Logs of kind "rows" if there are labels 0 and 1 and a score, otherwise of outcomes.
-
-    Raises
-    ------
-    ArtifactError
-        If the file cannot be read.
-    InvalidInputError
-        If the columns cannot be identified; the message states what to pass.
+    Files are CSV, TSV, JSONL, JSON, Parquet or Excel, optionally gzipped. In ``wanted``,
+    ``columns`` are the numeric columns; ``id_field``, ``target_field``, ``input_field``,
+    ``group_field`` and ``by`` name columns, which by default have common names. Logs are of kind
+    "rows" if there are labels 0 and 1 and a score, otherwise of outcomes.
 
     Examples
     --------

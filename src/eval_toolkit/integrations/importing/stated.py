@@ -63,22 +63,10 @@ def stated_cells(
 ) -> dict[str, MetricResult]:
     """Return the cells of stated numbers, named by `cell_names`.
 
-    Parameters
-    ----------
-    stated : sequence of Stated
-        Stated numbers of a log.
-    direction : callable
-        Function that returns whether higher is better for a column; None if unknown.
-    binary : collection of str
-        Names of binary columns.
-    n_planned : int, optional
-        Number of samples, for numbers that do not state it.
-
-    Returns
-    -------
-    dict of str to MetricResult
-        Cells with ``details["stated"]`` set to True. A number that is not a mean of its column has
-        neither a number of samples nor a direction. If there is no interval, the reason is given.
+    ``direction`` tells whether higher is better for a column; ``n_planned`` is the number of
+    samples of numbers that do not state it. Cells have ``details["stated"]``. A number that is not
+    a mean of its column has neither a number of samples nor a direction. If there is no interval,
+    the reason is given.
 
     Notes
     -----

@@ -40,15 +40,7 @@ _NO_USAGE = Usage(0, 0, 0.0)
 def log_tables(log: Log) -> dict[str, Any]:
     """Return the response and turn tables of a run; unit tables are written elsewhere.
 
-    Parameters
-    ----------
-    log : Log
-        Log with samples.
-
-    Returns
-    -------
-    dict
-        Columns by file name; tables without data are omitted.
+    Columns are keyed by file name; tables without data are omitted.
 
     Examples
     --------

@@ -104,23 +104,7 @@ class Zipped:
     def read(self, name: str) -> bytes:
         """Return the content of a member.
 
-        Parameters
-        ----------
-        name : str
-            Name of the member, one of `names`.
-
-        Returns
-        -------
-        bytes
-            Decompressed content, verified by its checksum.
-
-        Raises
-        ------
-        ArtifactError
-            If the member does not exist, or is damaged, encrypted, too large or compressed by an
-            unsupported method.
-        MissingExtraError
-            If the member is compressed with zstandard, which is not installed.
+        The checksum is verified.
         """
         if name not in self._members:
             raise ArtifactError(

@@ -128,22 +128,8 @@ class TaskConfig:
 def read_task(config: Mapping[str, Any], path: Path) -> TaskConfig:
     """Parse and validate a task.
 
-    Parameters
-    ----------
-    config : mapping
-        Configuration, as returned by `files.read_config`.
-    path : path
-        Path of the file, for messages and for data next to it.
-
-    Returns
-    -------
-    TaskConfig
-        Task with all defaults filled in.
-
-    Raises
-    ------
-    InvalidInputError
-        If keys are unknown or unsupported; one message names all of them.
+    Defaults are filled in. One message names all unknown and unsupported keys. ``path`` is for
+    messages and for data next to it.
 
     Examples
     --------

@@ -15,23 +15,7 @@ _CELLS: Mapping[str, Any] = {"True": True, "False": False, "true": True, "false"
 
 
 def data_of(config: TaskConfig) -> Any:
-    """Return the location of a task's data: files next to the task, or a Hub dataset.
-
-    Parameters
-    ----------
-    config : TaskConfig
-        Task with ``dataset_path``, and ``data_files`` if that is the name of a file format.
-
-    Returns
-    -------
-    str, mapping of split to path, or None
-        Location, as ``data`` of `BaseTask`.
-
-    Raises
-    ------
-    InvalidInputError
-        If a format is named without files.
-    """
+    """Return the location of a task's data: files next to the task, or a Hub dataset."""
     if config.custom_dataset is not None or config.dataset_path not in _FILES:
         return config.dataset_path
     files = config.dataset_kwargs.get("data_files")
@@ -141,24 +125,7 @@ def processed(
 ) -> list[dict[str, Any]]:
     """Apply the task's own ``process_docs`` to rows.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Rows as they were read.
-    function : callable, optional
-        Function of the task; None leaves the rows unchanged.
-    config : TaskConfig
-        Task for messages.
-
-    Returns
-    -------
-    list of dict
-        Processed rows.
-
-    Raises
-    ------
-    InvalidInputError
-        If the function fails.
+    Without a function, rows are unchanged.
     """
     if function is None:
         return [dict(row) for row in rows]

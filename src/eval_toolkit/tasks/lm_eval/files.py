@@ -36,13 +36,7 @@ class Function:
         return self.folder / f"{module.replace('.', '/')}.py"
 
     def load(self) -> Any:
-        """Run the Python file and return the function.
-
-        Raises
-        ------
-        PluginError
-            If the file is missing or fails, or lacks the function.
-        """
+        """Run the Python file and return the function."""
         module, _, name = self.name.rpartition(".")
         if not module or not is_file(self.file):
             raise PluginError(f"!function {self.name}: there is no file {self.file}")
@@ -76,16 +70,6 @@ def _module(file: Path, digest: str) -> dict[str, Any]:
 def is_lm_eval(payload: Any) -> bool:
     """Return whether the content of a YAML file is a task or group of lm-eval.
 
-    Parameters
-    ----------
-    payload : object
-        Content, as returned by `read_yaml`.
-
-    Returns
-    -------
-    bool
-        False for native tasks, whose ``task`` is a table, and for anything else.
-
     Examples
     --------
     >>> is_lm_eval({"task": "arc_easy", "dataset_path": "allenai/ai2_arc"})
@@ -99,17 +83,7 @@ def is_lm_eval(payload: Any) -> bool:
 
 
 def read_yaml(file: Path) -> Any:
-    """Read one YAML file, with a `Function` for every ``!function``.
-
-    Raises
-    ------
-    MissingFileError
-        If the file does not exist.
-    InvalidInputError
-        If it is not valid YAML, or not UTF-8.
-    MissingExtraError
-        If pyyaml is not installed.
-    """
+    """Read one YAML file, with a `Function` for every ``!function``."""
     if not is_there(file):
         raise MissingFileError(f"{file}: no such file")
     require("yaml", feature=f"the task file {file.name}", extra="yaml")
@@ -134,22 +108,8 @@ def _loader(folder: Path) -> Any:
 def read_config(path: str | Path, *, allow_code: bool = False) -> dict[str, Any]:
     """Return the keys of a file and of all included files; its own keys take precedence.
 
-    Parameters
-    ----------
-    path : path
-        YAML file; ``include`` names others relative to it, whose keys are overridden.
-    allow_code : bool, default False
-        Whether to load the Python functions that it names, which runs their files.
-
-    Returns
-    -------
-    dict
-        Keys as in YAML; lists and tables are replaced, not merged.
-
-    Raises
-    ------
-    InvalidInputError
-        If the file includes itself, or names functions and code is not allowed.
+    Lists and tables are replaced, not merged. ``allow_code`` loads the Python functions that the
+    file names, which runs their files; without it, they are an error.
     """
     file = Path(path).expanduser()
     config = merged(file)

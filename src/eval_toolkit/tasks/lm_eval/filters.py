@@ -280,19 +280,7 @@ class Pipeline:
 def read_pipelines(given: Any, output_type: str, problems: list[str]) -> tuple[Pipeline, ...]:
     """Parse the pipelines of a task, and append unsupported filters to the problems.
 
-    Parameters
-    ----------
-    given : list or None
-        The task's ``filter_list``.
-    output_type : str
-        Output type of the task; log-likelihoods are not filtered.
-    problems : list of str
-        List to which problems are appended.
-
-    Returns
-    -------
-    tuple of Pipeline
-        Pipelines; at least one unless there is a problem.
+    Log-likelihoods are not filtered.
     """
     if given is None:
         return (Pipeline(NO_FILTER, (_First(),)),)

@@ -22,17 +22,7 @@ _WORDS = re.compile(r"\s+")
 def graders_of(config: TaskConfig, n_classes: int = 2) -> list["LmEvalGrader"]:
     """Return the grader of a task, in a list.
 
-    Parameters
-    ----------
-    config : TaskConfig
-        Task with filters and metrics.
-    n_classes : int, default 2
-        Maximum number of choices of a document.
-
-    Returns
-    -------
-    list of LmEvalGrader
-        List with one grader.
+    ``n_classes`` is the maximum number of choices of a document.
     """
     made: list[tuple[Pipeline, tuple[Score, ...]]] = []
     for pipeline in config.pipelines:

@@ -52,26 +52,8 @@ def members_of(
 ) -> list[tuple[Mapping[str, Any], Path]]:
     """Return the tasks of a group with their files, including sub-groups and tags.
 
-    Parameters
-    ----------
-    config : mapping
-        Keys of the group.
-    path : path
-        File of the group.
-    folders : sequence of path
-        Folders to search for the tasks, groups and tags of the group.
-    allow_code : bool
-        As in `files.read_config`.
-
-    Returns
-    -------
-    list of tuple
-        Keys of each task, updated with those set by the group, and its file.
-
-    Raises
-    ------
-    InvalidInputError
-        If a name is not found, or the group contains itself.
+    The keys of each task are updated with those set by the group. ``folders`` are searched for the
+    tasks, groups and tags.
     """
     found = _members(config, path, _index(folders), allow_code, ())
     members: dict[str, _Member] = {}
@@ -328,23 +310,8 @@ def make_members(
 ) -> list[LmEvalTask]:
     """Return the tasks of a group.
 
-    Parameters
-    ----------
-    found : sequence of tuple
-        Tasks, as returned by `members_of`.
-    data : path or mapping of task to path, optional
-        Path with ``{task}`` or ``{subject}`` (the ``dataset_name``), or one path per task.
-    rows : mapping of task to rows, optional
-        Rows of each task, as in `BaseTask`.
-    overrides : mapping
-        Keys set in every task.
-    options : mapping
-        Options of every task.
-
-    Returns
-    -------
-    list of LmEvalTask
-        Tasks in the order of the group.
+    ``data`` is a path with ``{task}`` or ``{subject}`` (the ``dataset_name``), or one path per
+    task; ``overrides`` are keys set in every task.
     """
     tasks = []
     for config, path in found:

@@ -57,19 +57,7 @@ def read_metrics(
 ) -> tuple[MetricConfig, ...]:
     """Parse the metrics of a task, and append unsupported metrics to the problems.
 
-    Parameters
-    ----------
-    config : mapping
-        Keys of the task.
-    output_type : str
-        Output type, which determines the supported metrics.
-    problems : list of str
-        List to which problems are appended.
-
-    Returns
-    -------
-    tuple of MetricConfig
-        Metrics; by default those of the output type.
+    The output type determines the supported metrics, and the default ones.
 
     Examples
     --------

@@ -107,24 +107,11 @@ def score_of(
 ) -> Score:
     """Return the computation of a metric of a task.
 
-    Parameters
-    ----------
-    metric : MetricConfig
-        Entry of the task's list of metrics.
-    output_type : str
-        Output type of the task.
-    suffix : str
-        Suffix of the filter pipeline, appended to every name.
-    n_classes : int, default 2
-        Maximum number of choices of a document, for the correlation of labels.
-    votes : int, default 0
-        Number of attempts that take part in the vote; 0 without a vote.
-
-    Returns
-    -------
-    Score
-        Score whose input is `Choices` for multiple choice, a pair of log-likelihood and greediness
-        for log-likelihoods, (log-likelihood, words, bytes) for whole texts, or `Text` for answers.
+    ``suffix``, that of the filter pipeline, is appended to every name. ``n_classes`` is the maximum
+    number of choices of a document, for the correlation of labels, and ``votes`` the number of
+    attempts that take part in the vote. The input of the score is `Choices` for multiple choice, a
+    pair of log-likelihood and greediness for log-likelihoods, (log-likelihood, words, bytes) for
+    whole texts, or `Text` for answers.
 
     Examples
     --------
@@ -378,19 +365,7 @@ def _own_score(metric: MetricConfig, suffix: str) -> Score:
 def of_values(metric: MetricConfig, suffix: str, values: Callable[[Any], Any]) -> Score:
     """Return a metric of values computed by the task: numbers, or pairs to be divided.
 
-    Parameters
-    ----------
-    metric : MetricConfig
-        Metric with the aggregation of the values.
-    suffix : str
-        Suffix of the filter pipeline.
-    values : callable
-        Function from the graded object to a number, or to a pair.
-
-    Returns
-    -------
-    Score
-        Score with one column, or with the two columns of its sums.
+    ``values`` returns a number, or a pair, of the graded object.
 
     Examples
     --------

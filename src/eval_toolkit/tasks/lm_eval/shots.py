@@ -25,30 +25,9 @@ def drawn_for(
 ) -> list[Item]:
     """Draw examples for one item, without the item itself or duplicates of it.
 
-    Parameters
-    ----------
-    item : Item
-        Item for which examples are drawn.
-    pool : sequence of Item
-        Pool of examples, in an order independent of files for random draws.
-    n : int
-        Number of examples.
-    seed : int
-        Random seed of the task; each item has its own draw.
-    in_order : bool
-        Whether to take the first examples instead of drawing.
-    written : callable
-        Function that returns the question and answer of an item as written in a prompt.
-
-    Returns
-    -------
-    list of Item
-        Examples that differ from each other and from the item.
-
-    Raises
-    ------
-    InvalidInputError
-        If there are too few examples.
+    ``pool`` has an order independent of files for random draws, and each item has its own draw;
+    with ``in_order``, the first examples are taken. ``written`` returns question and answer as
+    written in a prompt.
     """
     drawn = permutation(derive_seed(seed, "few-shot", item.unit_id), len(pool))
     order = range(len(pool)) if in_order else drawn
@@ -73,29 +52,9 @@ def drawn_in_turn(
 ) -> list[list[Item]]:
     """Draw the examples of all items as lm-eval does, in sequence.
 
-    Parameters
-    ----------
-    items : sequence of Item
-        All items of the sample split, in the order of the data.
-    pool : sequence of Item
-        Pool of examples.
-    n : int
-        Number of examples per item.
-    in_order : bool
-        Whether the sampler is "first_n".
-    without_itself : bool
-        Whether the examples come from the sample split, by its name. Only then does lm-eval
-        exclude an item from its own examples.
-
-    Returns
-    -------
-    list of list of Item
-        Examples of each item.
-
-    Raises
-    ------
-    InvalidInputError
-        If there are too few examples.
+    ``in_order`` tells whether the sampler is "first_n", ``without_itself`` whether the examples
+    come from the sample split, by its name. Only then does lm-eval exclude an item from its own
+    examples.
     """
     draw = random.Random(LM_EVAL_SEED)  # noqa: S311
     wanted = n + 1 if without_itself and not in_order else n

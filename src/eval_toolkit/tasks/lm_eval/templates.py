@@ -14,25 +14,9 @@ __all__ = ["choices_of", "rendered", "resolved", "target_of", "text_of"]
 def rendered(template: str, row: Mapping[str, Any], what: str) -> str:
     r"""Render a Jinja template with the columns of a row, in a sandbox.
 
-    Parameters
-    ----------
-    template : str
-        Template; ``regex_replace(pattern, replacement)`` is available in addition to Jinja's own
-        filters. A trailing newline is kept; a missing column is an error.
-    row : mapping
-        Document.
-    what : str
-        Key of the task, for error messages.
-
-    Returns
-    -------
-    str
-        Rendered text.
-
-    Raises
-    ------
-    InvalidInputError
-        If the template is invalid, or the row does not fit it.
+    ``regex_replace(pattern, replacement)`` is available in addition to Jinja's own filters. A
+    trailing newline is kept; a missing column is an error. ``what`` is the key of the task, for
+    messages.
 
     Examples
     --------
@@ -59,19 +43,8 @@ def resolved(given: str | None, row: Mapping[str, Any], what: str) -> str:
 def text_of(given: Any, row: Mapping[str, Any], *, has_choices: bool) -> str | int:
     """Return the question of a document, or the index of the correct context.
 
-    Parameters
-    ----------
-    given : str, int or callable
-        ``doc_to_text`` of the task. Column values are used unchanged.
-    row : mapping
-        Document.
-    has_choices : bool
-        Whether the task has ``doc_to_choice``; a template that renders a number is then an index.
-
-    Returns
-    -------
-    str or int
-        Question, or an index if the choices are alternative contexts.
+    Column values are used unchanged. With choices (``doc_to_choice``), a template that renders a
+    number is an index.
 
     Examples
     --------
@@ -96,17 +69,7 @@ def _number_or_text(template: str, row: Mapping[str, Any], has_choices: bool) ->
 def target_of(given: Any, row: Mapping[str, Any], *, has_choices: bool) -> Any:
     """Return the answer of a document: a text, the index of a choice, or a list of either.
 
-    Parameters
-    ----------
-    given : str, int, list or callable
-        ``doc_to_target`` of the task.
-    row, has_choices
-        As in `text_of`.
-
-    Returns
-    -------
-    object
-        Answer; a template that renders a list is parsed.
+    A template that renders a list is parsed.
 
     Examples
     --------
@@ -135,23 +98,8 @@ def target_of(given: Any, row: Mapping[str, Any], *, has_choices: bool) -> Any:
 def choices_of(given: Any, row: Mapping[str, Any]) -> list[str]:
     """Return the choices of a document.
 
-    Parameters
-    ----------
-    given : str, list, dict or callable
-        ``doc_to_choice`` of the task: a column, a template that renders a Python list, the choices
-        themselves, or a mapping whose values are the choices.
-    row : mapping
-        Document.
-
-    Returns
-    -------
-    list of str
-        Choices; at least one.
-
-    Raises
-    ------
-    InvalidInputError
-        If the result is not a list of texts.
+    ``doc_to_choice`` is a column, a template that renders a Python list, the choices themselves, or
+    a mapping whose values are the choices.
 
     Examples
     --------
