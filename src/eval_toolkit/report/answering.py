@@ -8,7 +8,7 @@ from eval_toolkit.report.cells import Block, Cell
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.shown import kind_named
 
-__all__ = ["bounds", "counted", "how", "said", "stopped", "unknown"]
+__all__ = ["bounds", "counted", "how", "said", "stopped", "unknown", "whole_numbers"]
 
 _SCORERS_NAMED = 3
 
@@ -53,8 +53,7 @@ def how(run: Run, cell: Cell | None, block: Block) -> str:
     if cell is not None and cell.n_units is not None:
         parts.append(f"{cell.n_units:,} {kind.words.units}")
         if cell.n_groups is not None and cell.n_groups != cell.n_units:
-            worth = cell.details.get("n_groups_effective", cell.n_groups)
-            unequal = f" (worth {worth:.3g} of equal size)" if worth < 0.95 * cell.n_groups else ""
+            unequal = f" ({cell.worth})" if cell.worth else ""
             parts.append(f"{cell.n_groups:,} groups{unequal}")
     if block.n_positive is not None:
         parts.append(f"{block.n_positive:,} positive")
@@ -105,7 +104,7 @@ def stopped(results: Mapping[str, Any]) -> str:
     told = results.get("stopping")
     if not isinstance(told, Mapping):
         return ""
-    counts = _whole_numbers(told)
+    counts = whole_numbers(told)
     used, total = counts.get("n_used"), counts.get("n_total")
     reason = told.get("reason") or "its rule said so"
     if used == total or used is None or total is None:
@@ -119,7 +118,7 @@ def stopped(results: Mapping[str, Any]) -> str:
 
 def counted(run: Run, cell: Cell | None, block: Block) -> Iterator[dict[str, Any]]:
     """Yield summary tiles with counts of units and failures."""
-    counts = _whole_numbers(run.manifest.get("counts"))
+    counts = whole_numbers(run.manifest.get("counts"))
     words = kind_named(run.kind).words
     n = counts.get(words.count) if words.count else block.n
     if n is not None:
@@ -132,10 +131,10 @@ def counted(run: Run, cell: Cell | None, block: Block) -> Iterator[dict[str, Any
         yield {"name": "skipped", "count": counts["n_skipped"], "meaning": told}
 
 
-def _whole_numbers(told: Any) -> dict[str, int]:
+def whole_numbers(told: Any) -> dict[str, int]:
     """Return the integer entries of a stored mapping, which may contain other values."""
     given = told.items() if isinstance(told, Mapping) else ()
-    return {name: value for name, value in given if isinstance(value, int)}
+    return {name: value for name, value in given if type(value) is int}
 
 
 def _asked(counts: Mapping[str, int]) -> str:

@@ -179,7 +179,7 @@ def _table(curve: Mapping[str, Any]) -> Table:
 
 
 def _block(run: Run, one: Scored) -> Block | None:
-    found = (b for b in blocks_of(run) if (b.slice, b.scorer) == (one.slice, one.scorer))
+    found = (b for b in blocks_of(run) if b.subject == one.subject)
     return next(found, None)
 
 

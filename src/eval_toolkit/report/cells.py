@@ -63,6 +63,19 @@ class Cell:
         return self.status == "ok" and self.value is not None
 
     @property
+    def n_independent(self) -> float:
+        """Number of independent groups or units; groups of unequal size count as fewer."""
+        if self.n_groups is None or self.n_groups == self.n_units:
+            return float(self.n_units or 0)
+        return float(self.details.get("n_groups_effective", self.n_groups))
+
+    @property
+    def worth(self) -> str:
+        """Note on groups of unequal size; "" if they are about equal."""
+        unequal = self.n_independent < 0.95 * (self.n_groups or 0)
+        return f"worth {self.n_independent:.3g} of equal size" if unequal else ""
+
+    @property
     def shown(self) -> Estimate | Status:
         """Value with its interval, or the status if there is no value."""
         if self.value is None or self.status != "ok":
@@ -96,6 +109,11 @@ class Block:
     """Reason why the scorer has no cells here; empty otherwise."""
     error: str = ""
     """Error raised by the scorer, if any."""
+
+    @property
+    def subject(self) -> tuple[str, str]:
+        """Slice and scorer."""
+        return self.slice, self.scorer
 
 
 def blocks_of(run: Run, *, parts: bool = False) -> list[Block]:

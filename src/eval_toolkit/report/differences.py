@@ -181,7 +181,7 @@ def _blocks(
         return
     for run, scorer in zip(runs, (first.scorer, first.scorer_b), strict=True):
         for block in blocks_of(run):
-            if (block.slice, block.scorer) == (first.slice, scorer):
+            if block.subject == (first.slice, scorer):
                 cell = block.cells.get(first.metric)
                 if cell is not None:
                     yield run, block, cell

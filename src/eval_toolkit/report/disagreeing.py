@@ -14,7 +14,7 @@ from eval_toolkit.analysis.units import CommonUnits, are_right, common_units
 from eval_toolkit.report.scored import stored_points
 from eval_toolkit.report.sections import Wanted
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.blocks import Choices, Messages, Note, flattened
+from eval_toolkit.runs.blocks import Choices, Messages, Note, flattened, main_reply
 from eval_toolkit.runs.selected_units import Place, selected_units
 from eval_toolkit.runs.shown import common_kind, show_unit
 
@@ -224,9 +224,7 @@ def _asked(block: Any) -> str | None:
 def _answered(blocks: Sequence[Any]) -> str | None:
     """Return the response or the most likely choice, or the reason why both are missing."""
     for block in blocks:
-        if isinstance(block, Messages) and (replies := [m for m in block.messages if m.replies]):
-            # The reply that failed, or else the last one.
-            told = next((one for one in replies if one.failed), replies[-1])
+        if isinstance(block, Messages) and (told := main_reply(block.messages)):
             return f"{told.title or told.role}\n{told.text}"
         if isinstance(block, Choices):
             best = max(block.choices, key=lambda one: one.share, default=None)

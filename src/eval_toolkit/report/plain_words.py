@@ -38,7 +38,7 @@ def plain_words(run: Run, block: Block, cell: Cell | None, confidence: float) ->
         return ""
     if run.cells.folds:
         return ""  # means over folds are no counts of rows
-    scored = [one for one in scored_of(run) if _subject(one) == (block.slice, block.scorer)]
+    scored = [one for one in scored_of(run) if one.subject == block.subject]
     if scored:
         return catches(run, scored[0], confidence) or _ranks(block)
     if not 0.0 <= cell.value <= 1.0 or not cell.n_units:
@@ -54,15 +54,11 @@ def plain_words(run: Run, block: Block, cell: Cell | None, confidence: float) ->
     return f"{said} {ends}".strip() if said else ""
 
 
-def _subject(one: Scored) -> tuple[str, str]:
-    return one.slice, one.scorer
-
-
 def _right_or_wrong(run: Run, block: Block, cell: Cell) -> tuple[bool, bool]:
     """Return whether all values of the main column are 0 or 1, and whether units have one each."""
-    if (block.slice, block.scorer) not in run.subjects:
+    if block.subject not in run.subjects:
         return False, False
-    records = run.records(block.slice, block.scorer)
+    records = run.records(*block.subject)
     values = records.numbers.get(cell.name)
     if values is None:
         return False, False

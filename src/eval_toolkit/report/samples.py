@@ -34,7 +34,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
     block = main_block(run)
     if not words.menu or not run.subjects:
         return None
-    subject = run.subjects[0] if block is None else (block.slice, block.scorer)
+    subject = run.subjects[0] if block is None else block.subject
     if subject not in run.subjects:
         return None
     records = run.records(*subject)

@@ -42,6 +42,11 @@ class Scored:
     name: str
     """Name of the scorer, with its slice if there are several."""
 
+    @property
+    def subject(self) -> tuple[str, str]:
+        """Slice and scorer."""
+        return self.slice, self.scorer
+
     @cached_property
     def labels(self) -> IntArray:
         """Label of each row, 0 or 1."""

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from eval_toolkit._internal.tables.sources import checked_place, connection, plain_errors
 from eval_toolkit._internal.words import number, percent_and_ends
 from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.models.runner.stored import RESPONSES
+from eval_toolkit.report.answering import whole_numbers
 from eval_toolkit.report.cells import Block, Cell, fitted_on
 from eval_toolkit.report.plain_words import positives_of
 from eval_toolkit.report.scored import Scored, scored_of, stored_points
@@ -50,7 +51,7 @@ def trust_of(run: Run, cell: Cell | None, block: Block) -> list[Fact]:
         Sample size and groups, base rate, threshold, missing results, truncated answers, leakage,
         judges, and what the run cannot tell.
     """
-    scored = [one for one in scored_of(run) if (one.slice, one.scorer) == _subject(block)]
+    scored = [one for one in scored_of(run) if one.subject == block.subject]
     facts = [*_size(run, cell)]
     for one in scored[:1]:
         facts += [*_base_rate(run, one), *_threshold(run, one)]
@@ -60,25 +61,17 @@ def trust_of(run: Run, cell: Cell | None, block: Block) -> list[Fact]:
     return [*facts, *(Fact("not known", said, "unknown") for said in unknown)]
 
 
-def _subject(block: Block) -> tuple[str, str]:
-    return block.slice, block.scorer
-
-
 def _size(run: Run, cell: Cell | None) -> Iterator[Fact]:
     if cell is None or not cell.n_units:
         return
     words = kind_named(run.kind).words
-    n, n_groups = cell.n_units, cell.n_groups
-    alone = n_groups is None or n_groups == n
-    said = f"{n:,} {words.units}"
-    if n_groups is None or alone:
-        independent, said = float(n), f"{said}, each counted as independent"
+    said = f"{cell.n_units:,} {words.units}"
+    if cell.n_groups in (None, cell.n_units):
+        said += ", each counted as independent"
     else:
-        independent = float(cell.details.get("n_groups_effective", n_groups))
-        said += f" in {n_groups:,} groups, which are resampled whole"
-        if independent < 0.95 * n_groups:
-            said += f" and are worth {independent:.3g} of equal size"
-    few = independent < _FEW
+        said += f" in {cell.n_groups:,} groups, which are resampled whole"
+        said += f" and are {cell.worth}" if cell.worth else ""
+    few = cell.n_independent < _FEW
     yield Fact(
         "size", f"{said}: few, so intervals are wide" if few else said, "warning" if few else ""
     )
@@ -112,11 +105,9 @@ def _threshold(run: Run, one: Scored) -> Iterator[Fact]:
 
 def _missing(run: Run, cell: Cell | None, scored: list[Scored]) -> Fact:
     """Return the number of units without a result."""
-    counts = run.manifest.get("counts")
-    stored = counts if isinstance(counts, Mapping) else {}
-    own = 0 if cell is None else cell.n_errors
-    n_errors = max(own, _whole(stored.get("n_errors")))
-    n_skipped = max(0 if cell is None else cell.n_skipped, _whole(stored.get("n_skipped")))
+    counts = whole_numbers(run.manifest.get("counts"))
+    n_errors = max(0 if cell is None else cell.n_errors, counts.get("n_errors", 0))
+    n_skipped = max(0 if cell is None else cell.n_skipped, counts.get("n_skipped", 0))
     absent = [
         f"{n:,} {what}"
         for n, what in (
@@ -131,10 +122,6 @@ def _missing(run: Run, cell: Cell | None, scored: list[Scored]) -> Fact:
             "missing", f"nothing: every {kind_named(run.kind).words.attempt} counts", "good"
         )
     return Fact("missing", ", ".join(absent), "warning")
-
-
-def _whole(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def _truncated(run: Run) -> Iterator[Fact]:
@@ -195,9 +182,9 @@ def _judges(run: Run, block: Block) -> Iterator[Fact]:
 
 
 def _agreements(run: Run, block: Block) -> Iterator[tuple[str, str]]:
-    if _subject(block) not in run.subjects:
+    if block.subject not in run.subjects:
         return
-    records = run.records(*_subject(block))
+    records = run.records(*block.subject)
     for name, values in records.numbers.items():
         known = records.status[name] == "ok"
         if name.endswith("_agreement") and known.any():

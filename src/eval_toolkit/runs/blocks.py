@@ -4,7 +4,7 @@ A kind returns blocks; the report and the viewer render them without knowledge o
 are as stored; the renderer must escape them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -28,6 +28,7 @@ __all__ = [
     "brief",
     "excerpts",
     "flattened",
+    "main_reply",
 ]
 
 Role: TypeAlias = Literal["", "input", "prompt", "answer", "reference"]
@@ -203,20 +204,34 @@ def excerpts(blocks: Sequence[Block]) -> dict[str, str]:
     choices = [block for block in found if isinstance(block, Choices)]
     talks = [block for block in found if isinstance(block, Messages)]
     texts = [block for block in found if isinstance(block, Text)]
-    replies = [one for talk in talks if not talk.role for one in talk.messages if one.replies]
+    reply = main_reply(one for talk in talks if not talk.role for one in talk.messages)
     asked = [talk.messages[-1].text for talk in talks if talk.role == "prompt" and talk.messages]
     by_role = {
         "input": [one.text for role in ("input", "prompt") for one in texts if one.role == role]
         + asked,
         "answer": [one.text for block in choices for one in block.choices if one.chosen]
         + [one.text for one in texts if one.role == "answer"]
-        + [one.text for one in replies if one.failed]
-        + [one.text for one in replies[-1:]]
+        + ([] if reply is None else [reply.text])
         + [one.text for one in found if isinstance(one, Note) and one.status == "error"],
         "reference": [one.text for one in texts if one.role == "reference"]
         + [one.text for block in choices for one in block.choices if one.right],
     }
     return {role: some[0] for role, some in by_role.items() if some}
+
+
+def main_reply(messages: Iterable[Message]) -> Message | None:
+    """Return the first failed reply of a conversation, else the last one; None without replies.
+
+    Examples
+    --------
+    >>> texts = {"No.": False, "Sure.": True, "Well.": False}
+    >>> said = [Message(role="target", text=text, replies=True, failed=failed)
+    ...     for text, failed in texts.items()]
+    >>> main_reply(said).text
+    'Sure.'
+    """
+    replies = [one for one in messages if one.replies]
+    return next((one for one in replies if one.failed), replies[-1] if replies else None)
 
 
 def _chosen(block: Choices) -> str:

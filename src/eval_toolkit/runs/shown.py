@@ -99,6 +99,11 @@ class Words:
     hub_task: str = "other"
     """Task type on a model card."""
 
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """Words for right and wrong."""
+        return {"right": self.right, "wrong": self.wrong}
+
 
 class Shown(Protocol):
     """Display methods of a kind, with defaults."""

@@ -87,7 +87,7 @@ def show(request: "Request") -> "Response":
         tabs=_tabs(run, wanted, size, verdicts, rows, words),
         sorts=_sorts(run, wanted, size),
         judged="" if verdicts is None else _judged(verdicts, shape, words),
-        verdict_words={"right": words.right, "wrong": words.wrong},
+        verdict_words=words.verdicts,
         n=len(order),
         start=start,
         size=size,
@@ -281,10 +281,9 @@ def _tabs(
     counts = {} if verdicts is None else verdicts.counts(rows)
     if not counts:
         return []
-    labels = {"right": words.right, "wrong": words.wrong}
     return [
         {
-            "label": labels.get(name, name or "all"),
+            "label": words.verdicts.get(name, name or "all"),
             "n": n,
             "on": wanted.show == name,
             "href": address(run, "samples", replace(wanted, show=name), size=size),

@@ -42,7 +42,6 @@ def show(request: "Request") -> "Response":
     (record,) = records_at(viewer.store, shape, [row], columns, text_at_most=WHOLE_TEXT)
     wanted, _ = read_filter(given, shape)
     opened = Run.open(run.path, verify=False)
-    words = kind_named(run.kind).words
     others = records_of_unit(viewer.store, shape, record.unit_id, (), at_most=_OTHERS_AT_MOST)
     html = rendering.page(
         "sample.html",
@@ -58,7 +57,7 @@ def show(request: "Request") -> "Response":
         n_first=FIRST,
         label_names=shape.label_names,
         verdicts=_verdicts(viewer, run, row),
-        verdict_words={"right": words.right, "wrong": words.wrong},
+        verdict_words=kind_named(run.kind).words.verdicts,
         shown=shown,
         menu=run_menu(run, "Samples"),
         crumbs=[
