@@ -31,21 +31,9 @@ def curve_difference(
     same weight, regardless of its number of observed rollouts. The p-value is the level at which
     the interval just touches 0.
 
-    Parameters
-    ----------
-    cell : RunDifference
-        Cell to fill, with the names of the compared systems.
-    task : Task
-        Comparison with its curve, and the reason why a plain mean is not available.
-    units : CommonUnits
-        Units of records with ``first_event_turn`` and ``failed_by_turn_<t>``, one path per rollout.
-    draws : Draws
-        Confidence level and seed.
-
-    Returns
-    -------
-    RunDifference
-        Filled cell; a unit counts as lost if A observed at least one of its turns and B none.
+    ``task`` has the reason why a plain mean is not available, and ``units`` have
+    ``first_event_turn`` and ``failed_by_turn_<t>``, one path per rollout. A unit counts as lost if
+    A observed at least one of its turns and B none.
 
     Examples
     --------

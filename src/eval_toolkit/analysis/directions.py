@@ -116,19 +116,8 @@ def stated_by(
 ) -> list[bool | None]:
     """Return the direction of a metric stated by one run, or None.
 
-    Parameters
-    ----------
-    stated : mapping of str to bool
-        Directions in the run's manifest.
-    cells : mapping
-        Stored cells of a slice and scorer, by metric.
-    metric : str
-        Name of the metric.
-
-    Returns
-    -------
-    list of bool or None
-        None in the list is also a statement: neither direction is better.
+    ``stated`` are the directions in the run's manifest. None in the list is also a statement:
+    neither direction is better.
 
     Examples
     --------
@@ -158,18 +147,8 @@ def _direction(given: Any) -> bool | None:
 def agreed(stated: Sequence[bool | None], metric: str) -> bool | None:
     """Return the direction the runs agree on, or that of the metric's name if none states one.
 
-    Parameters
-    ----------
-    stated : sequence of bool or None
-        Directions of all runs, as returned by `stated_by`.
-    metric : str
-        Name of the metric.
-
-    Returns
-    -------
-    bool or None
-        None if runs contradict each other, neither direction is better, or the direction is
-        unknown.
+    ``stated`` are the directions of all runs. None if they contradict each other, neither direction
+    is better, or the direction is unknown.
 
     Examples
     --------

@@ -68,26 +68,9 @@ def matched_records(
 ) -> tuple[Records, tuple[str, ...]]:
     """Return B's records with A's ids for the same units, and a note on the matching.
 
-    Parameters
-    ----------
-    a, b : tuple of (Run, Records)
-        Records of one slice with their runs.
-    slices : tuple of str
-        Names of the slice in A and B.
-    units : str
-        Key that pairs units; see `MatchSpec`.
-
-    Returns
-    -------
-    tuple of (Records, tuple of str)
-        Records with A's ids, and notes. A unit that A does not have keeps its id, or gets a longer
-        one if A uses it for another unit; so do ambiguous units. There are no notes if units were
-        paired by id.
-
-    Raises
-    ------
-    InvalidInputError
-        If a run does not store the requested key.
+    ``slices`` are the names of the slice in A and B, and ``units`` is the key that pairs units; see
+    `MatchSpec`. A unit that A does not have keeps its id, or gets a longer one if A uses it for
+    another unit; so do ambiguous units. There are no notes if units were paired by id.
     """
     first, second = (_Units(*side, name) for side, name in zip((a, b), slices, strict=True))
     if units == "auto":
@@ -117,13 +100,7 @@ def matched_records(
 def renamed_columns(records: Records, names: Mapping[str, str]) -> Records:
     """Return records with columns renamed to A's names; ``names`` maps A's names to B's.
 
-    Parameters
-    ----------
-    records : Records
-        Records of B.
-    names : mapping of str to str
-        Names in A and B; see `MatchSpec`. A column of B is dropped if its name in A belongs to
-        another column.
+    A column of B is dropped if its name in A belongs to another column.
 
     Examples
     --------

@@ -39,17 +39,8 @@ def requested_cells(
 ) -> list[Requested]:
     """Return the requested metrics; a string may be the address of a cell.
 
-    Parameters
-    ----------
-    metrics : sequence of MetricSpec or str
-        Specs, names, or addresses such as ``exact_match @ subject=Africa``.
-    known : sequence of str
-        Names of metrics, which are not parsed as addresses.
-
-    Raises
-    ------
-    InvalidInputError, InvalidTypeError
-        If there is no metric, or one is named twice.
+    Addresses are such as ``exact_match @ subject=Africa``; ``known`` names are not parsed as
+    addresses.
 
     Examples
     --------
@@ -118,12 +109,7 @@ def divided(subjects: Sequence[Subject], by: str, runs: tuple[Run, Run]) -> Matc
 def at_part(subject: Subject, pairs: Mapping[str, str]) -> Subject | None:
     """Return the units of a subject in a part; None if neither side has any.
 
-    Parameters
-    ----------
-    subject : Subject
-        Whole slice.
-    pairs : mapping of str to str
-        Keys and values that define the part; the key "slice" may name the slice.
+    ``pairs`` define the part; the key "slice" may name the slice.
     """
     wanted = dict(pairs)
     stored = [records for records in subject.sides if records is not None]

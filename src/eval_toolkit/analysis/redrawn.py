@@ -47,10 +47,8 @@ class Redrawn:
     ) -> "Redrawn":
         """Prepare the metric on the columns of each side.
 
-        Raises
-        ------
-        UndefinedMetricError
-            If the attempts at a unit differ in their label, or a statistic has several attempts.
+        It is undefined if the attempts at a unit differ in their label, or a statistic has several
+        attempts.
         """
         return cls(spec, (_side(spec, a), _side(spec, b)))
 

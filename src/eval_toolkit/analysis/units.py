@@ -39,20 +39,9 @@ def right_or_wrong(values: FloatArray) -> bool:
 def are_right(values: FloatArray, positive: bool | BoolArray, threshold: float = 0.5) -> BoolArray:
     """Return which values lie on the correct side of a threshold.
 
-    Parameters
-    ----------
-    values : ndarray
-        Scores, or correctness: 1, 0 or a mean of several attempts.
-    positive : bool or ndarray of bool
-        Whether the value should reach the threshold: labels for scores; for correctness, whether
-        higher is better.
-    threshold : float, default 0.5
-        Smallest positive value.
-
-    Returns
-    -------
-    ndarray of bool
-        True where the value is on the correct side, independently of the other values.
+    Values are scores, or correctness: 1, 0 or a mean of several attempts. ``positive`` tells
+    whether a value should reach the threshold: labels for scores; for correctness, whether higher
+    is better.
 
     Examples
     --------
@@ -211,20 +200,8 @@ class CommonUnits:
 def shared_groups(sides: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
     """Return the group of each unit, from the sides that have groups.
 
-    Parameters
-    ----------
-    sides : mapping of str to ndarray
-        Groups of the same units in the same order, by run or system.
-
-    Returns
-    -------
-    ndarray or None
-        Group of each unit; None if the units are independent.
-
-    Raises
-    ------
-    InvalidInputError
-        If two sides have groups that partition the units differently.
+    None if the units are independent. Two sides with groups that partition the units differently
+    are an error.
 
     Examples
     --------
@@ -254,19 +231,8 @@ def _same_partition(first: NDArray[Any], second: NDArray[Any]) -> bool:
 def common_units(a: Records, b: Records, *, on_mismatch: str, where: str) -> CommonUnits:
     """Pair two sets of records on unit id and content hash.
 
-    Parameters
-    ----------
-    a, b : Records
-        Records in any order; the result is sorted by unit id.
-    on_mismatch : {"raise", "drop"}
-        What to do with units that share an id but differ in content hash or label.
-    where : str
-        Location for messages.
-
-    Raises
-    ------
-    ArtifactError
-        If a unit has the same id but different content, and ``on_mismatch`` is "raise".
+    The result is sorted by unit id. Units that share an id but differ in content hash or label are
+    an error, or dropped. ``where`` is for messages.
 
     Examples
     --------

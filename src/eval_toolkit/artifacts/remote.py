@@ -72,13 +72,8 @@ def address_of(uri: str) -> str:
 def without_secrets(text: str, given: Iterable[str] = ()) -> str:
     """Return a text with secrets removed: those of addresses in it and of given addresses.
 
-    Parameters
-    ----------
-    text : str
-        Text to redact.
-    given : iterable of str
-        Arguments of the user. User, password and query of their addresses are removed from the text
-        wherever they occur, since messages may contain truncated arguments.
+    User, password and query of the ``given`` addresses are removed wherever they occur, since
+    messages may contain truncated arguments.
 
     Examples
     --------
@@ -135,12 +130,7 @@ def folder_of(uri: str) -> str:
 def fetch(uri: str, target: Path) -> None:
     """Copy a remote file to this machine.
 
-    Raises
-    ------
-    ArtifactError
-        If the file cannot be read, or is larger than 16 GiB.
-    MissingExtraError
-        If fsspec or the package for this kind of address is not installed.
+    More than 16 GiB are an error.
     """
     left = limits.FETCHED_BYTES
     with (

@@ -31,17 +31,8 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 def shape_problem(payload: Any, schema: str | dict[str, Any]) -> str:
     """Return the first violation of a schema by a payload, or "" if there is none.
 
-    Parameters
-    ----------
-    payload : object
-        Plain JSON types.
-    schema : str or dict
-        One of `schema_names`, or a schema with the keywords used in this package.
-
-    Returns
-    -------
-    str
-        Text of the form ``location: problem``.
+    The schema is one of `schema_names`, or one with the keywords used in this package. The text has
+    the form ``location: problem``.
 
     Examples
     --------

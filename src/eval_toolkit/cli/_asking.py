@@ -117,12 +117,7 @@ def asking_options(command: _Command) -> _Command:
 def kept_folder(name: str, told: Mapping[str, Any]) -> Path:
     """Return a folder name derived from a request; equal requests have equal names.
 
-    Parameters
-    ----------
-    name : str
-        Readable prefix of the name.
-    told : mapping
-        Everything that determines the answers, as JSON types.
+    ``name`` is a readable prefix, and ``told`` everything that determines the answers.
     """
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:80]
     return _RUNS / f"{plain}-{sha256_text(canonical_json(told))[:8]}"

@@ -36,14 +36,8 @@ def failures_table(
 ) -> Table:
     """Return a table of the metrics with failures: the value under each failure policy.
 
-    Parameters
-    ----------
-    cells : mapping of str to MetricResult
-        Cells by name; cells without failures are left out.
-    title : str
-        Title of the table.
-    zero : str, default "as zero"
-        Heading of the column for ``--on-error as_zero``.
+    Cells without failures are left out. ``zero`` is the heading of the column for ``--on-error
+    as_zero``.
     """
     rows: Rows = [
         [

@@ -45,21 +45,8 @@ def copy_rows(
 ) -> None:
     """Copy rows of files to new files of the same format; text formats byte for byte.
 
-    Parameters
-    ----------
-    copies : sequence of Copy
-        Sources with their targets; rows of Excel files are written as CSV.
-    file_format : FileFormat, optional
-        Format of CSV and TSV sources; targets are written in the same format.
-    inputs : iterable of Path
-        Further files that must not be overwritten.
-
-    Raises
-    ------
-    InvalidInputError
-        If a target is an input, or cannot be written.
-    ArtifactError
-        If the rows of a source cannot be separated; nothing is written.
+    Rows of Excel files are written as CSV. ``inputs`` are further files that must not be
+    overwritten. If the rows of a source cannot be separated, nothing is written.
     """
     used = {file.resolve() for file in (*(copy.source for copy in copies), *inputs)}
     for target in (target for copy in copies for target in copy.targets):

@@ -11,18 +11,7 @@ __all__ = ["html_page"]
 
 
 def html_page(page: Page) -> str:
-    """Return a page as an HTML document without scripts or external resources.
-
-    Parameters
-    ----------
-    page : Page
-        Content of the page.
-
-    Returns
-    -------
-    str
-        A complete HTML document.
-    """
+    """Return a page as an HTML document without scripts or external resources."""
     body = "\n".join(_body(page))
     return (
         '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'

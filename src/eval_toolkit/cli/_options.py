@@ -155,12 +155,7 @@ _BY = click.option(
 def grouped(name: str, kind: type) -> Callable[[_Command], _Command]:
     """Pass the options that are fields of a dataclass as a single argument.
 
-    Parameters
-    ----------
-    name : str
-        Name of the command's argument.
-    kind : type
-        The dataclass.
+    ``name`` is that of the command's argument.
     """
     own = [item.name for item in fields(kind)]
 

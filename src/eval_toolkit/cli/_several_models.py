@@ -17,14 +17,7 @@ def run_each(context: click.Context, models: Sequence[str], asked: Asked) -> Non
 
     A model that fails is left out of the ranking; its exit code is that of the command.
 
-    Parameters
-    ----------
-    context : Context
-        Context of the command, with ``--model`` given several times.
-    models : sequence of str
-        Models as typed.
-    asked : Asked
-        Storage and output of the command; below ``--out`` every model has a folder.
+    Below ``--out`` every model has a folder.
     """
     from eval_toolkit.analysis import leaderboard
     from eval_toolkit.cli.leaderboard import board_page

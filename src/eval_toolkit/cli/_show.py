@@ -51,17 +51,9 @@ class Output:
     ) -> None:
         """Print the page, or write it to a file atomically.
 
-        Parameters
-        ----------
-        page : Page
-            Content to print.
-        inputs : iterable of path
-            Input paths; ``--out`` must not be one of them or lie inside one.
-        first : callable, optional
-            Writes the command's other files; called after the output is known to be writable,
-            and before it is replaced.
-        summary : bool, default False
-            Whether to append the page to the job summary in GitHub Actions.
+        ``inputs`` must neither be ``--out`` nor contain it. ``first`` writes the command's other
+        files; it is called after the output is known to be writable, and before it is replaced.
+        With ``summary``, the page is appended to the job summary in GitHub Actions.
         """
         self._emit(page, inputs, first)
         target = os.environ.get("GITHUB_STEP_SUMMARY")

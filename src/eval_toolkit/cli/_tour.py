@@ -140,18 +140,7 @@ class Tour:
 def tour(done: Study, specs: Sequence[MetricSpec], out: Path, seed: int, *, report: bool) -> Tour:
     """Store both classifiers as runs, compare them, gate one and write the report.
 
-    Parameters
-    ----------
-    done : Study
-        Scores of both classifiers.
-    specs : sequence of MetricSpec
-        Metrics to compute.
-    out : Path
-        Empty folder, or the folder of an earlier demo.
-    seed : int
-        Random seed of the intervals.
-    report : bool
-        Whether to write ``report.html``.
+    ``out`` is empty, or the folder of an earlier demo.
     """
     _refuse_foreign(out)
     runs = {name: _stored(done, name, specs, out / name, seed) for name in done.scores}

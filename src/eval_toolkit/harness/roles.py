@@ -18,10 +18,7 @@ def with_groups(slice_: Any, splitter: Any, groups: ArrayLike | None) -> Any:
     Rows that a splitter keeps together are also resampled together. As in the splitters, the
     argument takes precedence over the splitter's column, and that over the slice's groups.
 
-    Raises
-    ------
-    InvalidInputError
-        If ``groups`` does not have one value per row, or a value is missing.
+    Every row needs a value.
     """
     if not isinstance(slice_, EvalSlice):
         return slice_

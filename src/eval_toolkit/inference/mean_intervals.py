@@ -264,15 +264,7 @@ def share_worth(
 ) -> tuple[float, float]:
     """Return the effective number of independent 0/1 values, for the lower and the upper end.
 
-    Parameters
-    ----------
-    values, codes, n_groups, confidence
-        As in `share_ends`.
-
-    Returns
-    -------
-    tuple of float
-        Positive numbers, at most n.
+    Arguments are those of `share_ends`; the numbers are positive, and at most n.
 
     Examples
     --------
@@ -298,20 +290,7 @@ def mean_pivot(
 ) -> MeanPivot:
     """Return the pivotal statistic for intervals and tests of a mean of numbers.
 
-    Parameters
-    ----------
-    values, groups, bounds
-        As in `mean_interval`.
-
-    Returns
-    -------
-    MeanPivot
-        Pivot whose ``interval`` and ``p_value`` are consistent by construction.
-
-    Raises
-    ------
-    InvalidInputError, UndefinedMetricError
-        As in `mean_interval`.
+    Arguments are those of `mean_interval`. Interval and p-value are consistent by construction.
 
     Examples
     --------

@@ -133,10 +133,7 @@ def paired_difference(
 
     ``samples`` are replicates of both on common resamples, for their correlation.
 
-    Raises
-    ------
-    UndefinedMetricError
-        If the rows do not support an interval.
+    Raises `UndefinedMetricError` if the rows do not support an interval.
     """
     statistic = problem.statistics[0]
     data_a, data_b = problem.data
@@ -239,10 +236,7 @@ def combined_difference(
     with normal quantiles balanced accuracies of six positives are called different in 8 to 11 % of
     comparisons of equals, so that Student's are taken.
 
-    Raises
-    ------
-    UndefinedMetricError
-        If one of them has no interval.
+    Raises `UndefinedMetricError` if one of them has no interval.
     """
     for cell in (a, b):
         if isinstance(cell, Exception):
@@ -331,10 +325,7 @@ def paired_shares(
 ) -> _Found:
     """Return the interval, p-value and method of a paired difference of shares.
 
-    Raises
-    ------
-    UndefinedMetricError
-        If the groups do not support an interval.
+    Raises `UndefinedMetricError` if the groups do not support an interval.
     """
     mean = paired_mean_diff(a, b, groups=groups, share=True, confidence=confidence)
     return _found(mean)

@@ -152,10 +152,7 @@ def chosen_plan(
 ) -> Plan:
     """Return the plan selected by the caller's arguments; by default rows.
 
-    Raises
-    ------
-    InvalidInputError
-        If more than one is named, or the plan is for another number of rows.
+    Naming more than one is an error, and so is a plan for another number of rows.
 
     Examples
     --------

@@ -139,10 +139,7 @@ def closed_ci(
 def closed_interval(statistic: Statistic, data: Columns, plan: Plan, confidence: float) -> Bounds:
     """Return the closed-form interval of a metric; see `has_closed_form`.
 
-    Raises
-    ------
-    UndefinedMetricError
-        If the rows cannot support one.
+    Raises `UndefinedMetricError` if the rows cannot support one.
     """
     if isinstance(statistic, ColumnMean):
         return _mean_interval(statistic, data, plan, confidence)

@@ -117,16 +117,8 @@ def rates_interval(
 ) -> tuple[float, float]:
     """Return the bounds of an average precision, given those of a ROC curve.
 
-    Parameters
-    ----------
-    recall, fpr : ndarray of shape (k,)
-        ROC curve, from the highest threshold.
-    prior : float
-        Prevalence.
-    effective : tuple of float
-        Effective numbers of positives and of negatives.
-    confidence : float
-        Two-sided confidence level.
+    The curve begins at the highest threshold; ``effective`` are the numbers of positives and of
+    negatives.
 
     Examples
     --------

@@ -380,11 +380,6 @@ def statistic_for(metric: Any, data: Columns | None = None) -> Statistic:
     arguments they have in prepared form, statistics themselves, and metric specs (objects with
     ``compute``), which may carry a ``statistic``.
 
-    Raises
-    ------
-    InvalidTypeError
-        If the metric is neither callable nor a spec.
-
     Examples
     --------
     >>> from eval_toolkit.metrics import pr_auc

@@ -45,10 +45,7 @@ def studentized_interval(
     SE is the standard deviation of the replicates; SE_b the jackknife standard error inside the
     resample: closed-form leave-one-out where there is one, at most 192 left-out blocks otherwise.
 
-    Raises
-    ------
-    UndefinedMetricError
-        If more than 5 % of the resamples have no standard error, or the plan draws groups.
+    Undefined if more than 5 % of the resamples have no standard error, or the plan draws groups.
     """
     if problem.plan.kind not in ("rows", "label-stratified"):
         raise UndefinedMetricError(

@@ -49,29 +49,9 @@ def read_as_written(
 ) -> AsWritten:
     """Read columns as texts, select rows, and convert numbers.
 
-    Parameters
-    ----------
-    read : callable
-        Reads columns, as `read_rows` with ``texts``.
-    have : sequence of str
-        Columns of the source.
-    numbers, texts : sequence of str
-        Columns of numbers and of texts.
-    label : str
-        Column of labels.
-    needed : sequence of str
-        Columns in which no value may be missing.
-    where : sequence of str
-        Conditions, as in `tables.conditions_of`.
-    drop_missing : bool, default False
-        Whether rows with a missing value in ``needed`` are dropped.
-    decimal : {".", ","}, optional
-        Decimal mark; detected by default.
-
-    Raises
-    ------
-    InvalidInputError
-        If a condition is invalid, no row is left, or a number is missing or invalid.
+    ``read`` reads columns as `read_rows` does. No value may be missing in the label, the numbers
+    and the ``needed`` columns, unless ``drop_missing`` drops such rows. ``where`` are conditions as
+    in `tables.conditions_of`; they must leave a row. The decimal mark is detected by default.
     """
     conditions = _conditions(where, have)
     also = [condition.column for condition in conditions]

@@ -179,10 +179,7 @@ def named_column(
 def label_column(file: str | Path, have: Sequence[str], asked: str | None, peek: Peek) -> str:
     """Return the column of labels: the requested one, or the only one that fits by its name.
 
-    Raises
-    ------
-    MissingColumnError
-        If the column does not exist, or none or several fit by their names.
+    None or several that fit are an error.
 
     Examples
     --------
@@ -200,23 +197,8 @@ def score_column(
 ) -> str:
     """Return a column of scores: the requested one, or the only one that fits by its name.
 
-    Parameters
-    ----------
-    file : path
-        Name of the source, for messages.
-    have : sequence of str
-        Columns of the source.
-    asked : str or None
-        Requested column.
-    taken : collection of str
-        Columns with another role.
-    peek : callable
-        Returns the columns of the first rows.
-
-    Raises
-    ------
-    MissingColumnError
-        If the column does not exist, or none or several fit by their names.
+    ``taken`` columns have another role, and ``peek`` returns the first rows, to say which column
+    may be meant. None or several that fit are an error.
 
     Examples
     --------

@@ -68,22 +68,7 @@ def load_loader(spec: str) -> DatasetLoader:
 def loaded_splits(loader: DatasetLoader, name: str) -> dict[str, EvalSlice]:
     """Return the splits of a loader, with slices named after their keys.
 
-    Parameters
-    ----------
-    loader : DatasetLoader
-        Any loader.
-    name : str
-        Name of the loader, for messages.
-
-    Returns
-    -------
-    dict of str to EvalSlice
-        Slices by split name, at least one.
-
-    Raises
-    ------
-    PluginError
-        If loading raises a foreign error, or does not return slices by name.
+    Foreign errors of the loader are a `PluginError`, and so is anything but slices by name.
 
     Examples
     --------

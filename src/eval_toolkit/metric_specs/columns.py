@@ -217,14 +217,7 @@ def mean_as_stated(
 ) -> ColumnSpec:
     """Return the mean of a column with the kind and bounds stored in the details of a cell.
 
-    Parameters
-    ----------
-    column : str
-        Name of the column.
-    details : mapping
-        Details of the stored cell; missing or invalid entries are ignored.
-    higher_is_better : bool or None
-        Whether higher is better; None if neither direction is.
+    Missing or invalid details are ignored.
 
     Examples
     --------
@@ -304,23 +297,6 @@ def mean_of(
 
 def direction(given: Direction, name: str) -> bool | None:
     """Return a direction as given, or as known for a name.
-
-    Parameters
-    ----------
-    given : bool, None or "by name"
-        Direction passed by the caller.
-    name : str
-        Name of the metric or of its column.
-
-    Returns
-    -------
-    bool or None
-        Whether higher is better.
-
-    Raises
-    ------
-    InvalidInputError
-        If the direction is invalid.
 
     Examples
     --------

@@ -32,15 +32,7 @@ def score_groups(
 ) -> ScoreGroups:
     """Sort rows by descending score, group ties, and accumulate the counts of both classes.
 
-    Parameters
-    ----------
-    labels, scores, weights : arrays as returned by `eval_toolkit._internal.validation`
-        Validated arrays. Rows with zero weight are dropped, so their scores are not thresholds.
-
-    Returns
-    -------
-    ScoreGroups
-        One entry per distinct score.
+    Arrays are validated. Rows with zero weight are dropped, so their scores are not thresholds.
 
     Examples
     --------

@@ -123,22 +123,8 @@ def stand_in(
 ) -> SkippedMetric | None:
     """Return a placeholder for a metric that is undefined on the data, or raise the error.
 
-    Parameters
-    ----------
-    strategy : {"raise", "return_none", "skipped_metric"}
-        Strategy chosen by the caller.
-    error : Exception
-        Error raised by the metric. An `UndefinedMetricError`, or any error on empty data, means
-        that the metric is undefined; other errors are raised again.
-    y_true, y_score : array-like
-        The data.
-    metric : str
-        Name of the metric.
-
-    Returns
-    -------
-    None or dict
-        None for "return_none"; for "skipped_metric" a dict with ``value`` None and the reason.
+    An `UndefinedMetricError`, or any error on empty data, means that the metric is undefined; other
+    errors are raised again. The placeholder is None, or a dict with ``value`` None and the reason.
     """
     is_empty = np.size(y_true) == 0 and np.size(y_score) == 0
     if strategy == "raise" or not (is_empty or isinstance(error, UndefinedMetricError)):

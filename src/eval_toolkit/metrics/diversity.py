@@ -140,24 +140,7 @@ class GramVectors:
 def gram_vectors(texts: Sequence[str], n: int = 2) -> GramVectors:
     """Return the word n-gram counts of texts, normalised to unit length.
 
-    Parameters
-    ----------
-    texts : sequence of str
-        At least one text.
-    n : int, default 2
-        Length of the n-grams in words.
-
-    Returns
-    -------
-    GramVectors
-        Vectors whose inner products are cosine similarities.
-
-    Raises
-    ------
-    InvalidInputError
-        If there are no texts, or n is below 1.
-    InvalidTypeError
-        If a text is not a string.
+    Inner products are cosine similarities.
 
     Examples
     --------

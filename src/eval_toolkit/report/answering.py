@@ -16,16 +16,7 @@ _SCORERS_NAMED = 3
 def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[Block, Cell]]) -> str:
     """Return the main result in one sentence.
 
-    Parameters
-    ----------
-    run : Run
-        Run of any kind.
-    cell : Cell or None
-        Main cell.
-    block : Block
-        Results that contain the cell.
-    of_all : sequence of (Block, Cell)
-        Main metric of every scorer, best first.
+    ``of_all`` has the main metric of every scorer, best first.
     """
     if cell is None and block.error:
         return f"{block.scorer}: error, {block.error}"

@@ -18,14 +18,7 @@ def bars_of(
 ) -> list[Bar]:
     """Return one row per drawn value, on a common scale.
 
-    Parameters
-    ----------
-    values : mapping of str to mapping
-        Values as passed to `plot_forest` or `plot_differences`.
-    reference : float, optional
-        Value of the reference line.
-    signed : bool, default False
-        Whether values are differences.
+    Values are those of `plot_forest` or `plot_differences`; with ``signed`` they are differences.
 
     Examples
     --------

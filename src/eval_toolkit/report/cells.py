@@ -119,12 +119,7 @@ class Block:
 def blocks_of(run: Run, *, parts: bool = False) -> list[Block]:
     """Return the cells of every slice and scorer of a run, in stored order.
 
-    Parameters
-    ----------
-    run : Run
-        Run of any kind.
-    parts : bool, default False
-        Whether to add the parts of each slice after it: subjects, categories, languages, folds.
+    ``parts`` adds the parts of each slice after it: subjects, categories, languages, folds.
     """
     return list(_blocks(run.cells, stated_in(run), parts))
 
@@ -175,15 +170,7 @@ def _name(results: Results, slice_name: str, part: str) -> str:
 def main_cell(block: Block) -> Cell | None:
     """Return the main cell.
 
-    Parameters
-    ----------
-    block : Block
-        Cells of one scorer on one slice.
-
-    Returns
-    -------
-    Cell or None
-        Cell with a value if there is one; None if the scorer has no cells.
+    It has a value if there is one; None if the scorer has no cells.
 
     Examples
     --------
@@ -205,15 +192,7 @@ def main_cell(block: Block) -> Cell | None:
 def leading(blocks: Sequence[Block]) -> list[tuple[Block, Cell]]:
     """Return the main metric of a slice for every scorer that has a value of it.
 
-    Parameters
-    ----------
-    blocks : sequence of Block
-        Scorers of one slice.
-
-    Returns
-    -------
-    list of (Block, Cell)
-        Best first; in stored order if the direction of the metric is unknown.
+    The best comes first; in stored order if the direction of the metric is unknown.
     """
     main = min((cell for block in blocks if (cell := main_cell(block))), key=_need, default=None)
     found = [

@@ -32,20 +32,8 @@ def compared_runs(
 ) -> RunComparison:
     """Compare two runs by the requested or the main metrics.
 
-    Parameters
-    ----------
-    runs : sequence of Run
-        Runs A and B.
-    metrics : sequence of MetricSpec or str, optional
-        Metrics to compare. By default the main ones of rollouts and all stored ones of other
-        runs; an empty sequence compares all.
-    by, pairs, match, **options
-        As in `compare_runs`.
-
-    Returns
-    -------
-    RunComparison
-        Comparison shown by `run_comparison_page`.
+    By default the main metrics of rollouts and all stored ones of other runs are compared; an empty
+    sequence compares all. Options are those of `compare_runs`.
     """
     from eval_toolkit.graders.stored import stored_metrics
 
@@ -66,19 +54,7 @@ def compared_runs(
 def run_comparison_page(runs: Sequence[Run], result: RunComparison, drawn: str) -> Page:
     """Return the comparison page of two runs, with the additions of their kind.
 
-    Parameters
-    ----------
-    runs : sequence of Run
-        Runs A and B.
-    result : RunComparison
-        From `compared_runs`.
-    drawn : str
-        Description of the interval method.
-
-    Returns
-    -------
-    Page
-        Page printed by ``eval-toolkit compare`` and shown by the viewer.
+    ``drawn`` describes the interval method.
     """
     page = comparison_page(result, [f"A is run {result.run_a}, B is run {result.run_b}"], drawn)
     return common_kind(runs).comparison(page, runs, result)
@@ -123,14 +99,7 @@ def several_page(
 ) -> Page:
     """Return several comparisons as a page, with p-values corrected for all of them together.
 
-    Parameters
-    ----------
-    results : mapping of (str, str) to RunComparison
-        Comparisons by the names of the two systems.
-    lead : sequence of str
-        Description of the rows.
-    drawn : str
-        Description of the interval method.
+    ``lead`` describes the rows, and ``drawn`` the interval method.
     """
     results = _corrected(results)
     cells = [(pair, cell) for pair, one in results.items() for cell in one.cells]
@@ -202,18 +171,8 @@ def _first_of(names: Sequence[str], limit: int = 4, separator: str = ", ") -> st
 def answer(cells: Sequence[RunDifference], a: str = "A", b: str = "B") -> str:
     """Return a sentence on which system is better, by the first metric and others.
 
-    Parameters
-    ----------
-    cells : sequence of RunDifference
-        Cells of a comparison of A with B.
-    a, b : str
-        Display names of the two runs.
-
-    Returns
-    -------
-    str
-        First metric with its difference, then the better system by other metrics of that slice,
-        and how many of them are undecided or not tested.
+    It has the first metric with its difference, then the better system by other metrics of that
+    slice, and how many of them are undecided or not tested.
 
     Examples
     --------

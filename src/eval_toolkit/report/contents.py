@@ -36,14 +36,7 @@ BUILDERS = (
 def sections_of(run: Run, wanted: Wanted, names: Sequence[str] = BUILDERS) -> Iterator[Section]:
     """Yield the sections of one run; an error in one section does not affect the others.
 
-    Parameters
-    ----------
-    run : Run
-        Finished run of any kind.
-    wanted : Wanted
-        Report options.
-    names : sequence of str
-        Sections to include, as in `BUILDERS`.
+    ``names`` are keys of `BUILDERS`.
     """
     for name in names:
         build: Builder = import_module(f"eval_toolkit.report.{name}").build
@@ -70,14 +63,7 @@ def chapters_of(
 ) -> list[Chapter]:
     """Return one chapter per run; with several runs, first their differences from the first run.
 
-    Parameters
-    ----------
-    runs : sequence of Run
-        Runs of a page; the first is the baseline.
-    wanted : Wanted
-        Report options.
-    verdicts : sequence of ClaimReport or None
-        Verdicts on claims about each run, shown at the top.
+    The first run is the baseline. Verdicts on claims are shown at the top.
     """
     if len(runs) == 1:
         claims = next(iter(verdicts), None) or wanted.claims

@@ -39,19 +39,8 @@ def sections(
 ) -> Iterator[Section]:
     """Yield an overview of all runs and the differences between each later run and the first.
 
-    Parameters
-    ----------
-    runs : sequence of Run
-        Runs to compare; the first is the baseline.
-    wanted : Wanted
-        Report options: number of disagreements, settings of the intervals.
-    verdicts : sequence of ClaimReport or None
-        Verdicts on claims about each run; by default those of ``wanted``.
-
-    Yields
-    ------
-    Section
-        A pair that cannot be compared yields a section with the reason.
+    Verdicts on claims are by default those of ``wanted``. A pair that cannot be compared yields a
+    section with the reason.
     """
     names = _names(runs)
     results = [_compared(runs[0], run, wanted) for run in runs[1:]]

@@ -51,22 +51,8 @@ def disagreements(
 ) -> list[dict[str, Any]]:
     """Return the units where only A or only B is right, largest gap first.
 
-    Parameters
-    ----------
-    runs : pair of Run
-        Runs A and B.
-    names : pair of str
-        Display names of the runs.
-    cells : sequence of RunDifference
-        Cells of the comparison; the first cell with a value is used.
-    wanted : Wanted
-        Report options with the number of units to show.
-
-    Returns
-    -------
-    list of dict
-        If the better direction of the metric is unknown, the units where one value is higher.
-        Empty if the values cannot be compared.
+    The first of the ``cells`` with a value is used. If the better direction of the metric is
+    unknown, these are the units where one value is higher.
     """
     cell = next((one for one in cells if one.status == "ok" and one.delta is not None), None)
     if cell is None or (cell.slice, cell.scorer) not in runs[0].subjects:

@@ -114,23 +114,9 @@ def drawn(
 ) -> Figure:
     """Return a chart as a figure of a page.
 
-    Parameters
-    ----------
-    chart : altair chart
-        Chart from `eval_toolkit.report.plots`; its description becomes the alternative text.
-    anchor : str
-        Id of the figure on the page: letters, digits and hyphens.
-    title, caption : str
-        Texts above and below the chart.
-    table : Table, optional
-        Data of the chart.
-    bars : sequence of Bar
-        Rows shown instead of the chart on narrow screens.
-
-    Returns
-    -------
-    Figure
-        Specification that fills the width of its container, and a static image.
+    The description of the chart becomes the alternative text. ``bars`` are shown instead of the
+    chart on narrow screens. The figure has a specification that fills the width of its container,
+    and a static image.
     """
     from markupsafe import Markup
 

@@ -72,17 +72,7 @@ def meaning_of(name: str) -> str:
 def grouped(run: Run, blocks: Sequence[Block]) -> list[Group]:
     """Return the metrics of a run's scorers in groups, with the main group first and expanded.
 
-    Parameters
-    ----------
-    run : Run
-        Run whose kind defines the groups.
-    blocks : sequence of Block
-        Blocks of one slice.
-
-    Returns
-    -------
-    list of Group
-        Groups that contain every metric once.
+    The kind of the run defines the groups, which contain every metric once.
     """
     names = list(dict.fromkeys(name for block in blocks for name in block.cells))
     own = kind_named(run.kind).metric_groups(run.manifest.get("config") or {}, names)

@@ -23,16 +23,7 @@ _PAIRS = "Ranks a positive row above a negative one in {share} of pairs {ends}"
 def plain_words(run: Run, block: Block, cell: Cell | None, confidence: float) -> str:
     """Return the main result in one sentence with counts; "" if its metric says it best.
 
-    Parameters
-    ----------
-    run : Run
-        Run of any kind.
-    block : Block
-        Results of the scorer to describe.
-    cell : Cell or None
-        Its main cell.
-    confidence : float
-        Confidence level of rates that the run does not store.
+    ``confidence`` is that of rates that the run does not store.
     """
     if cell is None or cell.value is None or not cell.has_value:
         return ""

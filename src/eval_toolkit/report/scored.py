@@ -100,15 +100,8 @@ class Scored:
 def scored_of(run: Run) -> list[Scored]:
     """Return the scores of each scorer; parts are included in their slice.
 
-    Parameters
-    ----------
-    run : Run
-        Run of any kind.
-
-    Returns
-    -------
-    In stored order, with slices used to select thresholds last; empty for runs without labels
-    and scores.
+    They are in stored order, with slices used to select thresholds last; empty for runs without
+    labels and scores.
     """
     fitted = fitted_on(run)
     # Slices used to select thresholds come last: their charts are the first to be omitted.
@@ -199,15 +192,7 @@ class Point:
 
 
 def stored_points(run: Run, scorer: str) -> list[Point]:
-    """Return the distinct thresholds stored in a run for a scorer.
-
-    Parameters
-    ----------
-    run : Run
-        Run with its configuration and the provenance of its thresholds.
-    scorer : str
-        Name of the scorer.
-    """
+    """Return the distinct thresholds stored in a run for a scorer."""
     config = run.results.get("config") or {}
     given = (config.get("thresholds") or {}) if isinstance(config, Mapping) else {}
     listed: list[Any] = [given.get(scorer)] if isinstance(given, Mapping) else []

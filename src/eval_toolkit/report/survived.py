@@ -70,17 +70,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def overlaid(runs: Sequence[Run], names: Sequence[str], anchor: str) -> list[Figure]:
-    """Return the survival curves of several runs in one chart; none if a run lacks a curve.
-
-    Parameters
-    ----------
-    runs : sequence of Run
-        Runs of any kind.
-    names : sequence of str
-        Display names of the runs.
-    anchor : str
-        Id of the figure.
-    """
+    """Return the survival curves of several runs in one chart; none if a run lacks a curve."""
     curves = {}
     for run, name in zip(runs, names, strict=True):
         stored = (run.results_full or {}).get("rollouts")

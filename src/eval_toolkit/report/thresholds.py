@@ -99,19 +99,9 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 def grid_of(labels: IntArray, scores: FloatArray, also: Sequence[float] = ()) -> Grid:
     """Return thresholds taken from the scores, with the exact counts at each.
 
-    Parameters
-    ----------
-    labels, scores : array of shape (n,)
-        Labels and scores; one class may be absent.
-    also : sequence of float
-        Thresholds to include.
-
-    Returns
-    -------
-    Grid
-        All distinct scores, or about 1 000 if there are more: every threshold that minimises the
-        cost for some cost ratio, and others by rank. In addition the requested thresholds, and
-        one above all scores, at which no row is positive.
+    These are all distinct scores, or about 1 000 if there are more: every threshold that minimises
+    the cost for some cost ratio, and others by rank. In addition the requested thresholds,
+    ``also``, and one above all scores, at which no row is positive. One class may be absent.
 
     Examples
     --------

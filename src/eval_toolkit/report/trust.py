@@ -36,20 +36,8 @@ class Fact:
 def trust_of(run: Run, cell: Cell | None, block: Block) -> list[Fact]:
     """Return what to know before relying on the main result.
 
-    Parameters
-    ----------
-    run : Run
-        Run of any kind.
-    cell : Cell or None
-        Main cell.
-    block : Block
-        Results that contain the cell.
-
-    Returns
-    -------
-    list of Fact
-        Sample size and groups, base rate, threshold, missing results, truncated answers, leakage,
-        judges, and what the run cannot tell.
+    That is sample size and groups, base rate, threshold, missing results, truncated answers,
+    leakage, judges, and what the run cannot tell.
     """
     scored = [one for one in scored_of(run) if one.subject == block.subject]
     facts = [*_size(run, cell)]

@@ -55,22 +55,10 @@ def _with_values(runs: Sequence[Run]) -> dict[str, None]:
 def with_failures_by_turn(page: Page, runs: Sequence[Run], result: RunComparison) -> Page:
     """Return the page with the failures by turn of both runs.
 
-    Parameters
-    ----------
-    page : Page
-        Page with the table of ``result``.
-    runs : sequence of Run
-        Runs A and B.
-    result : RunComparison
-        Comparison of the two runs.
-
-    Returns
-    -------
-    Page
-        For each turn, the page shows the difference in failure rates and its interval from
-        `compare_runs`, so that each number has a single interval on the page. If `compare_runs` has
-        none, because conversations in several paths were cut short, `compare_survival` computes it
-        from the conversations: both runs under the policy of A, up to the last observed turn.
+    For each turn, the page shows the difference in failure rates and its interval from
+    `compare_runs`, so that each number has a single interval on the page. If `compare_runs` has
+    none, because conversations in several paths were cut short, `compare_survival` computes it from
+    the conversations: both runs under the policy of A, up to the last observed turn.
     """
     found = _failures_by_turn(runs, result)
     tables, notes = _shown(found)

@@ -280,18 +280,9 @@ _OF_A_TURN = ("context", "probe", "response", "children")
 def as_graph(rollout: Any) -> "Graph[Any, Any]":
     """Return a rollout as a `Graph`; rollouts of other packages are copied.
 
-    Parameters
-    ----------
-    rollout : object
-        A `Graph`, or an object with ``context`` and ``children`` whose nodes have ``context``,
-        ``probe``, ``response``, ``children`` and optionally ``reward``, such as those of astra-rl.
-
-    Raises
-    ------
-    InvalidTypeError
-        If it is neither, or a node lacks a required attribute.
-    InvalidInputError
-        If a node is its own descendant, or occurs twice.
+    They have ``context`` and ``children``, whose nodes have ``context``, ``probe``, ``response``,
+    ``children`` and optionally ``reward``, such as those of astra-rl. A node that is its own
+    descendant, or occurs twice, is an error.
 
     Examples
     --------

@@ -45,22 +45,8 @@ def plain_system(
 ) -> tuple[System[Any, Any], Any]:
     """Return the system and the prompts given to `run_rollouts`, in the plain form or not.
 
-    Parameters
-    ----------
-    first, second : object
-        First two arguments: a `System` and its seeds; or prompts and a target, in either order.
-    options : mapping
-        Options with the keys of `PlainOptions`.
-
-    Returns
-    -------
-    tuple of System and object
-        System, and the prompts as given.
-
-    Raises
-    ------
-    InvalidInputError, InvalidTypeError
-        If the target, the prompts or a scorer is missing or invalid.
+    The first two are a `System` and its seeds; or prompts and a target, in either order. Options
+    are those of `PlainOptions`.
 
     Examples
     --------
@@ -88,25 +74,8 @@ def plain_prompts(
 ) -> Sequence[str | SeedPrompt | Mapping[str, Any]]:
     """Return prompts from a list of texts or rows, a frame, a file, or a single text.
 
-    Parameters
-    ----------
-    given : object
-        A list; a pandas or polars frame, or a Hugging Face dataset; the path of a file that
-        `load_seeds` reads; or one prompt.
-    single : bool, default True
-        Whether a text that is no file is accepted as the only prompt.
-
-    Returns
-    -------
-    sequence
-        Prompts for `seed_prompts`.
-
-    Raises
-    ------
-    InvalidTypeError
-        If it is none of these.
-    ArtifactError, InvalidInputError
-        As in `load_seeds`.
+    A frame is that of pandas or polars, or a Hugging Face dataset; a file is one that `load_seeds`
+    reads. With ``single``, a text that is no file is the only prompt.
 
     Examples
     --------
@@ -129,10 +98,7 @@ def plain_prompts(
 def default_scorer() -> Any:
     """Return the toxicity scorer, for lack of another; raise if it cannot be used here.
 
-    Raises
-    ------
-    InvalidInputError
-        If its weights or packages are missing; the message says what to install or to pass.
+    The message says what to install or to pass.
 
     Examples
     --------

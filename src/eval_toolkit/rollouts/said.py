@@ -43,17 +43,8 @@ class SaidTable(AnswersTable):
 def said_table(graphs: Iterable[Graph[Any, Any]], prompts: Sequence[Any] = ()) -> SaidTable:
     """Return what was said in rollouts.
 
-    Parameters
-    ----------
-    graphs : iterable of Graph
-        Rollouts. In a tree, every path from the seed prompt to a last turn is a conversation.
-    prompts : sequence of SeedPrompt
-        Seed prompts with their categories.
-
-    Returns
-    -------
-    SaidTable
-        One row per conversation, in order.
+    There is one row per conversation, in order. In a tree, every path from the seed prompt to a
+    last turn is a conversation.
 
     Examples
     --------

@@ -55,15 +55,7 @@ _SHAPE = ("unit_id", "attempt", "node_id", "parent_id", "depth", "event")
 def rollout_blocks(unit: StoredUnit) -> list[Block]:
     """Return the blocks of a rollout: the most relevant path on a card, else all branches.
 
-    Parameters
-    ----------
-    unit : StoredUnit
-        Unit of a rollout run.
-
-    Returns
-    -------
-    list of Block
-        The default blocks if the unit has no turns.
+    A unit without turns has the default blocks.
     """
     try:
         at_most = _TURNS_AT_MOST + 1 if unit.whole else _NODES_AT_MOST
@@ -143,18 +135,6 @@ class Scoring:
 
 def worst_path(graph: Graph[Any, Any], scoring: Scoring) -> list[Node[Any, Any]]:
     """Return the conversation with the earliest failure, or the closest to one.
-
-    Parameters
-    ----------
-    graph : Graph
-        Rollout; a chain has a single conversation.
-    scoring : Scoring
-        Scoring that defines which scores are bad.
-
-    Returns
-    -------
-    list of Node
-        From the first to the last turn; empty if there are none.
 
     Examples
     --------
@@ -252,21 +232,7 @@ def turn_messages(
 ) -> list[Message]:
     """Return the probe and reply of a turn as messages with scores, labels and errors.
 
-    Parameters
-    ----------
-    node : Node
-        Turn to show.
-    scoring : Scoring
-        Scoring of the run.
-    first : bool
-        Whether the turn is the first failure.
-    level, branch
-        As in `Message`.
-
-    Returns
-    -------
-    list of Message
-        The last message contains the notes.
+    ``first`` tells whether the turn is the first failure. The last message contains the notes.
 
     Examples
     --------
@@ -368,17 +334,7 @@ def _branches(graph: Graph[Any, Any], path: Sequence[Node[Any, Any]]) -> str:
 def outcomes_of_rollouts(records: Records, config: Mapping[str, Any]) -> Outcomes:
     """Return the outcome of each rollout: "failed", "error", "skipped" or "held".
 
-    Parameters
-    ----------
-    records : Records
-        Records of a rollout run.
-    config : mapping
-        Configuration of the run.
-
-    Returns
-    -------
-    Outcomes
-        In a tree, the target failed if it failed on any branch.
+    In a tree, the target failed if it failed on any branch.
     """
     column = _ANY if _ANY in records.columns else _SUCCESS
     if column not in records.columns:

@@ -216,17 +216,8 @@ def of_branch(tester: Any, branch: int) -> Any:
 def spoken(response: Any, system: Any = None) -> ReplyParts:
     """Return a reply split into visible answer and reasoning.
 
-    Parameters
-    ----------
-    response : RawCompletion
-        Reply of the model.
-    system : System, optional
-        System whose ``reasoning_tags`` delimit the reasoning.
-
-    Returns
-    -------
-    ReplyParts
-        The answer is empty if the reply ends within its reasoning.
+    ``reasoning_tags`` of the system delimit the reasoning. The answer is empty if the reply ends
+    within it.
 
     Examples
     --------

@@ -22,19 +22,9 @@ __all__ = ["stored_estimator"]
 def stored_estimator(run: Run, summary: SummarySpec) -> "Estimator | None":
     """Return the function that computes cells of stored rollouts as the run itself does.
 
-    Parameters
-    ----------
-    run : Run
-        Rollout run.
-    summary : SummarySpec
-        Settings for summarising records as cells.
-
-    Returns
-    -------
-    callable or None
-        Maps records of the run and metrics to the cells of column metrics. None if the run does not
-        store its turns or its measurement settings, or if an interval method was chosen, which
-        applies to means but not to curves.
+    The function maps records and metrics to the cells of column metrics. None if the run does not
+    store its turns or its measurement settings, or if an interval method was chosen, which applies
+    to means but not to curves.
     """
     config = run.manifest.get("config") or {}
     if summary.method is not None or "imported" in config or missing_setting(config, _NEEDED):

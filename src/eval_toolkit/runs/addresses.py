@@ -87,14 +87,7 @@ class Address:
 def written(metric: str, part: str | None = None, system: str | None = None) -> str:
     """Return an address as text, with names quoted if needed.
 
-    Parameters
-    ----------
-    metric : str
-        Name of the metric.
-    part : str, optional
-        Name of the part, as written by `format_part`.
-    system : str, optional
-        Name of the system.
+    ``part`` is as written by `format_part`.
 
     Examples
     --------

@@ -155,15 +155,7 @@ def flattened(blocks: Sequence[Block]) -> Iterator[Block]:
 def brief(blocks: Sequence[Block]) -> str:
     """Return the main text of a unit: the choice or answer, else the error or the question.
 
-    Parameters
-    ----------
-    blocks : sequence of Block
-        Blocks of the unit.
-
-    Returns
-    -------
-    str
-        Text, not truncated.
+    The text is not truncated.
 
     Examples
     --------
@@ -184,16 +176,8 @@ def brief(blocks: Sequence[Block]) -> str:
 def excerpts(blocks: Sequence[Block]) -> dict[str, str]:
     """Return the input, the answer and the reference of a unit, as far as it has them.
 
-    Parameters
-    ----------
-    blocks : sequence of Block
-        Blocks of the unit.
-
-    Returns
-    -------
-    dict of str to str
-        Texts by role, not truncated. The answer of a conversation is its first failed reply, else
-        the last one; of a request without an answer, the error.
+    Texts are keyed by role and not truncated. The answer of a conversation is its first failed
+    reply, else the last one; of a request without an answer, the error.
 
     Examples
     --------

@@ -66,12 +66,8 @@ class Calling:
     def call(self) -> None:
         """Call the function until every conversation has a result.
 
-        Raises
-        ------
-        ModelError
-            If a failure affects all calls, or there are too many consecutive failures.
-        InvalidInputError, InvalidTypeError
-            If the function does not return one value per conversation.
+        Raises `ModelError` if a failure affects all calls, or there are too many consecutive
+        failures, and `InvalidInputError` unless the function returns one value per conversation.
         """
         places = range(len(self.lists[0]))
         if _is_coroutine_function(self.function):

@@ -27,17 +27,7 @@ _PLACE = ("slice", "part", "system", "metric")
 def read_cell(name: str, stored: Any) -> MetricResult | None:
     """Return the cell stored under a name; None if it is not a cell.
 
-    Parameters
-    ----------
-    name : str
-        Key of the stored entry.
-    stored : object
-        Cell, bare number, or another stored value.
-
-    Returns
-    -------
-    MetricResult or None
-        Cell; status "ok" without a finite value becomes an error.
+    ``stored`` may be a bare number; status "ok" without a finite value becomes an error.
 
     Examples
     --------
@@ -123,21 +113,7 @@ def card_entry(
 ) -> dict[str, Any]:
     """Return the cells of records in the format of a stored slice.
 
-    Parameters
-    ----------
-    system : str
-        Name of the evaluated system.
-    records : Records
-        Records of the card.
-    card : Scorecard
-        Overall cells, with a card per part in ``slices``.
-    by : str, optional
-        Name of the partition into parts; by default that of the card.
-
-    Returns
-    -------
-    dict
-        ``{"n": …, "by_scorer": {system: cells}, "parts": {part: {"n": …, "by_scorer": …}}}``.
+    ``by`` is the name of the partition into parts; by default that of the card.
 
     Examples
     --------
@@ -166,10 +142,7 @@ def card_entry(
 def cell_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return a table of cells; long reasons become footnotes.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Rows as returned by `Results.rows`.
+    Rows are those of `Results.rows`.
 
     Examples
     --------

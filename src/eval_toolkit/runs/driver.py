@@ -289,15 +289,8 @@ def item_set_hash(units: Iterable[Unit]) -> str:
 def refuse_taken(out: Path, source: Run, *, in_place: bool = False) -> None:
     """Raise before any request if a rescored run cannot be written to a folder.
 
-    Parameters
-    ----------
-    out : Path
-        Target folder.
-    source : Run
-        Source run.
-    in_place : bool, default False
-        Whether the source folder, an unfinished run or an earlier rescoring may be overwritten;
-        answers and verdicts are kept.
+    With ``in_place``, the source folder, an unfinished run or an earlier rescoring may be
+    overwritten; answers and verdicts are kept.
     """
     from eval_toolkit.runs.folder import run_state
 

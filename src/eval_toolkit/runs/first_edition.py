@@ -40,17 +40,8 @@ def in_one_shape(
 ) -> tuple[_Slices, dict[str, Any]]:
     """Return the slices of results in the current format, and information on the folds.
 
-    Parameters
-    ----------
-    payload : mapping
-        Content of ``results.json`` of either edition.
-    part_columns : mapping of str to sequence of str, optional
-        Parts in the records of each slice.
-
-    Returns
-    -------
-    tuple of dict
-        ``by_slice``, and seed, number and training rows of each fold by the name of its part.
+    ``part_columns`` are the parts in the records of each slice. The information is seed, number and
+    training rows of each fold, by the name of its part.
 
     Examples
     --------

@@ -349,12 +349,7 @@ def _checked_manifest(
 def alteration(path: str | Path, names: Collection[str] | None = None) -> str:
     """Return how a finished run differs from its manifest; "" if it does not.
 
-    Parameters
-    ----------
-    path : path
-        Folder of the run.
-    names : collection of str, optional
-        Files to check besides the manifest; by default all.
+    Only the manifest and the ``names`` are checked, by default all files.
     """
     folder = _folder(path)
     try:

@@ -15,17 +15,8 @@ PART = "part:"
 def joined(outcomes: Iterable[JobResult]) -> dict[tuple[str, int], JobResult]:
     """Return the answer of each attempt at each sample.
 
-    Parameters
-    ----------
-    outcomes : iterable of JobResult
-        Outcomes in any order. Those with a step ``part:<number>`` are combined: their numbers
-        concatenated, or the error of the first failed part. Outcomes with any other step are
-        ignored.
-
-    Returns
-    -------
-    dict
-        Outcomes of whole attempts, by unit and attempt.
+    Outcomes with a step ``part:<number>`` are combined: their numbers concatenated, or the error of
+    the first failed part. Outcomes with any other step are ignored.
 
     Examples
     --------

@@ -62,12 +62,7 @@ _MANIFEST = {"config": _OBJECT, "versioned_objects": _OBJECT, "inputs": _OBJECT,
 def missing_setting(config: Mapping[str, Any], needed: Iterable[str]) -> str:
     """Return the first missing setting of a configuration; "" if there is none.
 
-    Parameters
-    ----------
-    config : mapping
-        Stored configuration of a run.
-    needed : iterable of str
-        Names of settings; nested ones as ``system.target``.
+    Nested settings are named as ``system.target``.
 
     Examples
     --------
@@ -85,11 +80,6 @@ def missing_setting(config: Mapping[str, Any], needed: Iterable[str]) -> str:
 
 def manifest_problem(manifest: Mapping[str, Any]) -> str:
     """Return the first violation of the readers' assumptions; "" if there is none.
-
-    Parameters
-    ----------
-    manifest : mapping
-        Parsed manifest.
 
     Examples
     --------

@@ -102,17 +102,8 @@ def rescore(
 def stored_kind(run: Run, **options: Any) -> Kind[Any]:
     """Return the kind that grades the stored attempts of a run.
 
-    Parameters
-    ----------
-    run : Run
-        Run to grade. Its kind is looked up by name among built-in kinds and entry points only.
-    **options
-        As in `rescore`.
-
-    Raises
-    ------
-    ArtifactError, InvalidInputError
-        As in `rescore`.
+    It is looked up by name among built-in kinds and entry points only. Options are those of
+    `rescore`.
     """
     imported = "imported" in (run.manifest.get("config") or {})
     name = run.kind

@@ -199,21 +199,7 @@ def selected_units(
 ) -> list[StoredUnit]:
     """Return units of a stored run, read together.
 
-    Parameters
-    ----------
-    run : Run
-        Run of any kind.
-    places : iterable of Place
-        Units to read, in order.
-    whole : bool, default True
-        Whether to read all of a unit, or only what fits on a card.
-    tables : Tables, optional
-        Reader of the files.
-
-    Returns
-    -------
-    list of StoredUnit
-        One unit for each place.
+    Without ``whole``, only what fits on a card is read.
     """
     wanted = list(places)
     batch = _Batch(run, wanted, tables or _Files())

@@ -46,15 +46,7 @@ class UnknownKind(Shown):
 def default_blocks(unit: StoredUnit) -> list[Block]:
     """Return the input, answers, reference and verdicts of a unit of any kind.
 
-    Parameters
-    ----------
-    unit : StoredUnit
-        Unit of a stored run.
-
-    Returns
-    -------
-    list of Block
-        Blocks; JSON lists and objects of plain values are shown as tables.
+    JSON lists and objects of plain values are shown as tables.
     """
     asked = asked_of(unit)
     blocks: list[Block] = []
@@ -121,17 +113,8 @@ def prompt_blocks(outcome: JobResult) -> list[Block]:
 def request_group(request: StoredRequest, title: str = "") -> Group:
     """Return one request and its answer.
 
-    Parameters
-    ----------
-    request : StoredRequest
-        Request to a model, a judge or a function.
-    title : str
-        Title; by default the step of the request.
-
-    Returns
-    -------
-    Group
-        Prompt, facts, answer and error.
+    It has the prompt, facts, the answer and the error. The title is by default the step of the
+    request.
     """
     outcome = request.outcome
     if outcome is None:

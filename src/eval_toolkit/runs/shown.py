@@ -200,15 +200,7 @@ def kind_named(name: str) -> type[Shown]:
     The name is read from a file, so only built-in kinds and entry points of the group
     ``eval_toolkit.kinds`` are accepted.
 
-    Parameters
-    ----------
-    name : str
-        Name as in `Run.kind`.
-
-    Returns
-    -------
-    class
-        Class of the kind, or a generic one if the name is unknown.
+    An unknown name gives a generic class.
 
     Examples
     --------
@@ -227,19 +219,8 @@ def kind_named(name: str) -> type[Shown]:
 def load_kind(name: str, *, origin: Origin | None = None) -> type[Shown]:
     """Return the class of a kind by its name; raise if there is none.
 
-    Parameters
-    ----------
-    name : str
-        Built-in kind, entry point of an installed package, or ``package.module:object``.
-    origin : Origin, optional
-        Source of the name; by default typed by the caller.
-
-    Raises
-    ------
-    PluginError
-        If the name is unknown, or does not denote a kind.
-    InvalidInputError
-        If a file names ``package.module:object``.
+    The name is that of a built-in kind, of an entry point, or ``package.module:object``, which
+    files must not name.
 
     Examples
     --------
@@ -268,18 +249,7 @@ def common_kind(runs: Sequence[Run]) -> type[Shown]:
 
 
 def show_unit(unit: StoredUnit) -> list[Block]:
-    """Return the blocks of a unit; errors of its kind are shown, not raised.
-
-    Parameters
-    ----------
-    unit : StoredUnit
-        Unit of a stored run.
-
-    Returns
-    -------
-    list of Block
-        Blocks to render.
-    """
+    """Return the blocks of a unit; errors of its kind are shown, not raised."""
     from eval_toolkit.runs.blocks import Note
 
     kind = kind_named(unit.run.kind)

@@ -110,15 +110,7 @@ class SoFar:
 def read_so_far(folder: Path) -> ValueSoFar | None:
     """Return the value so far of a run that is under way.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of the run; it is only read.
-
-    Returns
-    -------
-    ValueSoFar or None
-        None if there is none, or if the file is malformed.
+    None if there is none, or if the file is malformed.
 
     Examples
     --------

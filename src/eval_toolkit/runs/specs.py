@@ -231,21 +231,8 @@ SUMMARY_DEFAULTS = _defaults(SummarySpec, SummaryOptions)
 def whole_numbers(given: Any, name: str, *, most: int, of: str) -> tuple[int, ...]:
     """Return the values of k without duplicates.
 
-    Parameters
-    ----------
-    given : sequence of int
-        Numbers of attempts.
-    name : str
-        Name of the argument.
-    most : int
-        Number of attempts of each unit.
-    of : str
-        Description of units and attempts, as in "each sample has {} attempts".
-
-    Raises
-    ------
-    InvalidInputError, InvalidTypeError
-        If they are not a list of positive integers, or exceed the number of attempts.
+    ``most`` is the number of attempts of each unit, and ``of`` describes units and attempts, as in
+    "each sample has {} attempts", for messages.
     """
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InvalidTypeError(f"`{name}` is {given!r}; it must be a list of numbers")

@@ -254,16 +254,8 @@ def stored_units(
 ) -> StoredUnits | None:
     """Return the units of a run of any edition, or None.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of the run.
-    manifest : mapping
-        Manifest of the run.
-    columns_of : callable, optional
-        Returns the columns of a table.
-    records : StoredUnits, optional
-        Units from the records, for runs without a table of units.
+    ``columns_of`` returns the columns of a table. Runs without a table of units take them from
+    ``records``.
     """
     there = [name for name in manifest["artifacts"] if (folder / name).is_file()]
     about, before = (_mapping(manifest.get(name)) for name in ("units", "inputs"))

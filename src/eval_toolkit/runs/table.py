@@ -282,22 +282,7 @@ def _numbers(name: str, column: NDArray[Any], status: NDArray[Any]) -> NDArray[n
 def units_of(records: Records, part: str) -> NDArray[np.bool_]:
     """Return the mask of the records of a part.
 
-    Parameters
-    ----------
-    records : Records
-        Records with parts.
-    part : str
-        Part such as ``language=de``; "all" selects all records.
-
-    Returns
-    -------
-    ndarray of bool
-        One value for each record.
-
-    Raises
-    ------
-    MissingColumnError
-        (a KeyError) If the records have no such part.
+    A part is such as ``language=de``; "all" selects all records.
 
     Examples
     --------

@@ -35,21 +35,8 @@ def units_query(
 ) -> tuple[str, tuple[Path, ...], tuple[str, ...]] | None:
     """Return SQL for the units of a run with the columns of ``units.parquet``.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of the run.
-    there : collection of str
-        Existing files.
-    columns_of : callable
-        Returns the columns of a table.
-    slice_name : str
-        Slice of units whose table does not have one.
-
-    Returns
-    -------
-    tuple or None
-        Query, files for its placeholders, and columns; None if the run has no such table.
+    The result is the query, the files for its placeholders, and its columns. ``slice_name`` is the
+    slice of units whose table does not have one.
     """
     found = {name: set(columns_of(folder / name)) for name in TABLES if name in there}
     used = [name for name, columns in found.items() if columns >= _NEEDS[name]]

@@ -86,25 +86,9 @@ def units_table(
     Records determine the units, with hash, group and parts; ``units`` adds their content. The table
     therefore contains the evaluated units, even if a run was stopped early.
 
-    Parameters
-    ----------
-    records : mapping of (slice, system) to Records
-        Records of the run.
-    units : iterable of Unit
-        Units to store. Secrets in inputs and references are redacted, and texts are truncated to
-        `MAX_CHARS` characters. Units without a record are left out unless they have a slice, such
-        as rows used for leakage checks.
-
-    Returns
-    -------
-    tuple of dict
-        Columns for ``tables`` of `write_run`, by slice and unit, and the value of ``units`` in its
-        manifest. Columns of inputs, references etc. are omitted if no unit has a value.
-
-    Raises
-    ------
-    InvalidInputError
-        If a column in ``more`` has the name of another column.
+    Secrets in inputs and references are redacted, and texts are truncated to `MAX_CHARS`
+    characters. Units without a record are left out unless they have a slice, such as rows used for
+    leakage checks. Columns without any value are omitted.
 
     Examples
     --------
@@ -242,17 +226,7 @@ def _typed(values: Sequence[Any]) -> Array:
 def shown_input(value: Any, names: Sequence[str] = ()) -> str | None:
     """Return an input for display: text unchanged, several features as "name: value".
 
-    Parameters
-    ----------
-    value : object
-        Text, number, or list of features; others become JSON.
-    names : sequence of str
-        Names of the features.
-
-    Returns
-    -------
-    str or None
-        Text, or None if the input is missing.
+    ``names`` are those of the features. Values other than text, numbers and lists become JSON.
 
     Examples
     --------

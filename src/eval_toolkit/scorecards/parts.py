@@ -130,11 +130,6 @@ def parse_part(text: str) -> dict[str, str]:
 def read_part(text: str) -> tuple[dict[str, str], str]:
     """Parse the part at the beginning of a text; return it and the rest, empty or after a slash.
 
-    Raises
-    ------
-    InvalidInputError
-        If the text does not begin with a part.
-
     Examples
     --------
     >>> read_part("language=de / guard")
@@ -196,15 +191,7 @@ def _malformed(text: str, why: str) -> InvalidInputError:
 def rows_of_folds(parts: Mapping[str, Any]) -> dict[str, int]:
     """Return the numbers of tested rows and positives per seed of folds; the minimum over seeds.
 
-    Parameters
-    ----------
-    parts : mapping
-        Sizes of the parts of a slice, by name.
-
-    Returns
-    -------
-    dict of str to int
-        ``n`` and ``n_positive``; empty if there are no folds, or the size of one is unknown.
+    The result is empty if there are no folds, or the size of one is unknown.
 
     Examples
     --------

@@ -41,12 +41,8 @@ class PriorShift:
     def bind(self, spec: MetricSpec, data: Columns) -> tuple[Statistic, dict[str, Any]]:
         """Return the spec's statistic at the assumed prior, and the details for its cell.
 
-        Raises
-        ------
-        UndefinedMetricError
-            If a class is missing, since no weights can compensate for that.
-        InvalidInputError
-            If the spec supports neither confusion counts nor sample weights.
+        No weights can compensate for a missing class. The spec must support confusion counts or
+        sample weights.
         """
         validation.both_classes(data.labels, f"{spec.name} at an assumed prior")
         details = {"eval_prior": self.eval_prior, "assumed_prior": self.assumed_prior}

@@ -75,17 +75,9 @@ class Units:
 def value_of_failure(spec: ColumnSpec | SumsSpec | StatisticSpec) -> float | None:
     """Return the value of a failed record under "as_zero"; a failure must never look good.
 
-    Parameters
-    ----------
-    spec : ColumnSpec, SumsSpec or StatisticSpec
-        Mean of a column, function of sums, or statistic of columns.
-
-    Returns
-    -------
-    float or None
-        0, or the worst value if 0 would be the best; None if there is no worst value. Functions of
-        sums and statistics have none, since the contribution of a failure to each column is
-        unknown, and neither do metrics without a better direction.
+    It is 0, or the worst value if 0 would be the best; None if there is no worst value. Functions
+    of sums and statistics have none, since the contribution of a failure to each column is unknown,
+    and neither do metrics without a better direction.
 
     Examples
     --------
@@ -257,28 +249,8 @@ def voted(
 ) -> tuple[FloatArray, BoolArray]:
     """Return maj@k per unit from measured attempts, and a mask of units with enough of them.
 
-    Parameters
-    ----------
-    records : Records
-        Records with the column of answers.
-    spec : ColumnSpec
-        Spec returned by `metric_specs.maj_at_k`.
-    starts : ndarray
-        Position of the first record of each unit.
-    measured : ndarray of bool
-        Mask of the records that count.
-    values : ndarray
-        Correctness of each record, 0 or 1.
-
-    Returns
-    -------
-    tuple of ndarray
-        One value per unit, and a mask of units with a value.
-
-    Raises
-    ------
-    InvalidInputError
-        If the records have no such column of answers.
+    ``starts`` are the positions of the first record of each unit, ``measured`` the records that
+    count, and ``values`` their correctness, 0 or 1.
 
     Examples
     --------

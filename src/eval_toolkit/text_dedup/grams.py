@@ -38,10 +38,7 @@ def count_grams(units: Units, low: int, high: int) -> tuple[IntArray, IntArray, 
 
     A non-empty text of fewer than ``low`` units is a single gram.
 
-    Returns
-    -------
-    rows, grams, counts : arrays
-        One entry per text and distinct gram, in ascending order of both.
+    The three arrays have one entry per text and distinct gram, in ascending order of both.
     """
     rows, codes = [], []
     n_codes = 0

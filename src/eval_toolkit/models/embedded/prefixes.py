@@ -20,16 +20,8 @@ class Group:
 def shared_prefixes(texts: Sequence[Sequence[int]]) -> list[Group]:
     """Group texts that share a sufficiently long prefix.
 
-    Parameters
-    ----------
-    texts : sequence of sequences of int
-        Token ids of nonempty texts.
-
-    Returns
-    -------
-    list of Group
-        Groups that contain each text exactly once. A shared prefix never includes the last token of
-        a text.
+    ``texts`` are nonempty; the groups contain each exactly once. A shared prefix never includes the
+    last token of a text.
 
     Examples
     --------

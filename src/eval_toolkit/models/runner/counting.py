@@ -13,19 +13,9 @@ __all__ = ["counts_of"]
 def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dict[str, Any]:
     """Return the numbers of sent, reused, cached and failed requests, and their usage.
 
-    Parameters
-    ----------
-    outcomes : sequence of JobResult
-        Outcomes of the requests.
-    tags : sequence of (str, str)
-        Reasoning tags; reasoning tokens are also counted separately.
-
-    Returns
-    -------
-    dict
-        Counts, with ``usage`` of all answers and ``usage_now`` of the answers requested in this
-        run. If there is reasoning, both have ``reasoning_tokens``, which are part of
-        ``completion_tokens``.
+    ``usage`` is that of all answers, ``usage_now`` that of the answers requested in this run. If
+    there is reasoning between ``tags``, both have ``reasoning_tokens``, which are part of
+    ``completion_tokens``.
 
     Examples
     --------

@@ -145,10 +145,7 @@ class JournalSoFar:
 def read_on(path: Path, since: JournalSoFar) -> JournalSoFar:
     """Count the lines after a position; an incomplete last line is left for the next call.
 
-    Raises
-    ------
-    ArtifactError
-        If the journal cannot be read, or has a later version.
+    A journal of a later version is an error.
     """
     stream = _opened(path)
     if stream is None:
@@ -178,13 +175,7 @@ def read_on(path: Path, since: JournalSoFar) -> JournalSoFar:
 
 
 def last_entries(path: Path, n: int) -> list[JournalEntry]:
-    """Return the last finished requests, latest last, reading no more than needed.
-
-    Raises
-    ------
-    ArtifactError
-        If the journal cannot be read.
-    """
+    """Return the last finished requests, latest last, reading no more than needed."""
     entries: list[JournalEntry] = []
     stream = _opened(path)
     if stream is None:

@@ -51,12 +51,7 @@ class Estimate:
 def estimates(values: Mapping[Any, Any], argument: str) -> list[Estimate]:
     """Convert every entry of a mapping to an `Estimate` with a unique name, in order.
 
-    Raises
-    ------
-    InvalidInputError
-        If the mapping is empty or a value is not finite.
-    InvalidTypeError
-        If the argument is not a mapping, or an entry does not contain a number.
+    A value that is not finite is an error, and so is an empty mapping.
     """
     if not isinstance(values, Mapping):
         raise InvalidTypeError(

@@ -41,24 +41,7 @@ def shown_spec(spec: Any) -> Any:
 def picture(spec: Mapping[str, Any], kind: str, **options: Any) -> bytes:
     """Return a chart as an image.
 
-    Parameters
-    ----------
-    spec : mapping
-        Vega-Lite specification as JSON types.
-    kind : {"svg", "png", "pdf", "script"}
-        Output format; "script" is the browser library.
-    **options
-        Passed to vl-convert.
-
-    Returns
-    -------
-    bytes
-        Contents of the image file.
-
-    Raises
-    ------
-    ArtifactError
-        If the chart cannot be drawn or the process cannot be started.
+    The kind "script" is the browser library; options are passed to vl-convert.
 
     Examples
     --------

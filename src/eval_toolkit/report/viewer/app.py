@@ -102,14 +102,7 @@ def _endpoint(where: str) -> Any:
 def message(text: str, status: int, *, bug: bool = False) -> "Response":
     """Return a page with a single message.
 
-    Parameters
-    ----------
-    text : str
-        Message to show.
-    status : int
-        Status of the response.
-    bug : bool
-        Whether the message is about a bug.
+    ``bug`` tells whether the message is about a bug.
     """
     from starlette.responses import HTMLResponse
 

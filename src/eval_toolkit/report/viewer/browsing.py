@@ -103,15 +103,7 @@ def show(request: "Request") -> "Response":
 
 
 def read_filter(given: Mapping[str, str], shape: Shape) -> tuple[Filter, list[str]]:
-    """Return the filter in a URL, and notes on invalid parts.
-
-    Parameters
-    ----------
-    given : mapping
-        Query of the URL.
-    shape : Shape
-        Shape of the run.
-    """
+    """Return the filter in a URL, and notes on invalid parts."""
     ignored = []
     column = given.get("column", "")
     if column and column not in shape.columns:

@@ -91,12 +91,7 @@ def _statistics(viewer: Viewer, a: ListedRun, b: ListedRun) -> Told | None:
 def case_words(rule: Rule, words: Words) -> dict[str, str]:
     """Return the display names of the cases.
 
-    Parameters
-    ----------
-    rule : Rule
-        Rule that defines correctness.
-    words : Words
-        Vocabulary of the runs' kind; a target of rollouts holds or fails.
+    A target of rollouts holds or fails.
 
     Examples
     --------

@@ -36,19 +36,7 @@ def show(request: "Request") -> "Response":
 def followed(viewer: Viewer, run: ListedRun, menu: list[dict[str, Any]]) -> str:
     """Return the page of an incomplete run.
 
-    Parameters
-    ----------
-    viewer : Viewer
-        Viewer that lists the run.
-    run : ListedRun
-        Running or interrupted run.
-    menu : list of dict
-        Navigation menu.
-
-    Returns
-    -------
-    str
-        HTML that updates itself and becomes the report once the run is complete.
+    It updates itself and becomes the report once the run is complete.
     """
     told = _told(viewer, run)
     return rendering.page(

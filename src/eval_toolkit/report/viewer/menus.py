@@ -22,17 +22,7 @@ def main_menu(current: str) -> list[dict[str, Any]]:
 def run_menu(run: ListedRun, current: str) -> list[dict[str, Any]]:
     """Return the navigation of a run's pages.
 
-    Parameters
-    ----------
-    run : ListedRun
-        Run of the pages.
-    current : str
-        Label of the current page.
-
-    Returns
-    -------
-    list of dict
-        Entries that the layout receives as ``menu``.
+    The layout receives the entries as ``menu``.
     """
     entries = [("/", "Runs"), (f"/runs/{run.key}", "Report")]
     if run.n_records:

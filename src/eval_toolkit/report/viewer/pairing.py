@@ -99,10 +99,7 @@ class Pair:
     def of(cls, viewer: Viewer, a: ListedRun, b: ListedRun) -> "Pair":
         """Return two runs as a pair.
 
-        Raises
-        ------
-        ArtifactError
-            If a run is not complete or has no records.
+        A run that is not complete or has no records is an error.
         """
         shapes = viewer.shape(a), viewer.shape(b)
         runs = [Run.open(one.path, verify=False) for one in (a, b)]
@@ -190,21 +187,7 @@ class Chosen:
 def chosen(viewer: Viewer, asked: Asked) -> Chosen:
     """Return the common records requested by a URL.
 
-    Parameters
-    ----------
-    viewer : Viewer
-        Viewer that lists the runs.
-    asked : Asked
-        Requested comparison.
-
-    Raises
-    ------
-    NotFoundError
-        If the URL names no runs.
-    ArtifactError
-        If the runs have no records.
-    TooLongError
-        If the search took too long.
+    Errors are `NotFoundError`, `ArtifactError` for runs without records, and `TooLongError`.
     """
     pair = Pair.of(viewer, viewer.run(asked.a), viewer.run(asked.b))
     subject = min(asked.subject, len(pair.subjects) - 1)

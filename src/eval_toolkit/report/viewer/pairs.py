@@ -138,16 +138,8 @@ class Joined:
     ) -> NDArray[np.int32]:
         """Return the positions of the pairs to show, in order.
 
-        Parameters
-        ----------
-        cases : ndarray
-            Case of every pair, from `cases`.
-        case : str
-            One of `CASES`; any other value selects all.
-        within : pair of sequences, optional
-            Rows of A and rows of B; a pair is shown if either of its rows is included.
-        by_difference : bool
-            Whether to sort by difference, largest first, instead of A's order.
+        An unknown ``case`` selects all. ``within`` are rows of A and rows of B; a pair is shown if
+        either of its rows is included. The order is that of A, or by difference, largest first.
         """
         keep = np.ones(len(self), dtype=np.bool_)
         if case in CASES:
@@ -172,24 +164,7 @@ def _among(rows: NDArray[np.int32], wanted: Sequence[int]) -> NDArray[np.bool_]:
 def joined(store: Store, a: Side, b: Side) -> Joined:
     """Return the records that two runs share, matched by unit and attempt.
 
-    Parameters
-    ----------
-    store : Store
-        Store of the folder of runs.
-    a, b : Side
-        Sides to join.
-
-    Returns
-    -------
-    Joined
-        Common records, in the order of A's table.
-
-    Raises
-    ------
-    TooLongError
-        If the query took too long.
-    ArtifactError
-        If a table cannot be read, or there are too many pairs.
+    The order is that of A's table. Too many pairs are an error.
     """
     labelled = a.label is not None and b.label is not None
     sides = [_selected(side, labelled) for side in (a, b)]

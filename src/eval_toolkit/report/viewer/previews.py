@@ -26,22 +26,8 @@ def previews(
 ) -> Mapping[int, Mapping[str, str]]:
     """Return the beginnings of the texts of records.
 
-    Parameters
-    ----------
-    store : Store
-        Store of the folder of runs.
-    shape : Shape
-        Shape of the run.
-    found : sequence of Record
-        Records of a page.
-    wanted : sequence of str
-        Names in `TEXTS`.
-
-    Returns
-    -------
-    mapping of int to mapping of str to str
-        Texts by record number and name; absent ones are left out. In very large runs, records from
-        all over the table have no answers, which would take longer than the rest of the page.
+    Texts are keyed by record number and name; absent ones are left out. In very large runs, records
+    from all over the table have no answers, which would take longer than the rest of the page.
     """
     texts = _of_units(store, shape, found, [name for name in _STORED if name in wanted])
     rows = [record.row for record in found]

@@ -122,17 +122,7 @@ class Record:
 def shape_of(store: Store, path: Path) -> Shape:
     """Return the structure of the records of a finished run.
 
-    Parameters
-    ----------
-    store : Store
-        Store of the folder of runs.
-    path : Path
-        Folder of the run.
-
-    Raises
-    ------
-    ArtifactError
-        If the run has no records.
+    A run without records is an `ArtifactError`.
     """
     run = Run.open(path, verify=False)
     described = run.manifest["artifacts"].get(RECORDS)
@@ -222,24 +212,8 @@ def _values(store: Store, table: Path, stored: str) -> Sequence[str]:
 def fitting(store: Store, shape: Shape, wanted: Filter) -> Sequence[int]:
     """Return the numbers of the matching records, in the requested order.
 
-    Parameters
-    ----------
-    store : Store
-        Store of the folder of runs.
-    shape : Shape
-        Shape of the run.
-    wanted : Filter
-        Filter to apply; unknown names are ignored.
-
-    Returns
-    -------
-    sequence of int
-        Row numbers from 0; a range if all records match in stored order.
-
-    Raises
-    ------
-    TooLongError
-        If the search took too long.
+    Row numbers begin at 0; they are a range if all records match in stored order. Unknown names are
+    ignored.
     """
     order = _order(shape, wanted.sort)
     if wanted.is_empty and not order:
@@ -363,23 +337,8 @@ def records_at(
 ) -> list[Record]:
     """Return records by number, in the given order.
 
-    Parameters
-    ----------
-    store : Store
-        Store of the folder of runs.
-    shape : Shape
-        Shape of the run.
-    rows : sequence of int
-        Record numbers.
-    columns : sequence of str
-        Measured columns to read.
-    text_at_most : int
-        Maximum number of characters read of each text.
-
-    Returns
-    -------
-    list of Record
-        Numbers that are not in the table are omitted.
+    At most ``text_at_most`` characters are read of each text. Numbers that are not in the table are
+    omitted.
     """
     numbers = [int(row) for row in rows]
     if not numbers:

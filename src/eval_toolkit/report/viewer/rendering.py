@@ -65,17 +65,7 @@ def chapters(given: Sequence[Chapter]) -> "Markup":
 def page(template: str, **context: Any) -> str:
     """Render a page of the viewer.
 
-    Parameters
-    ----------
-    template : str
-        File in ``viewer/templates``.
-    **context
-        Template variables; all text is escaped.
-
-    Returns
-    -------
-    str
-        HTML.
+    All text of the context is escaped.
     """
     from eval_toolkit import __version__
 

@@ -33,17 +33,8 @@ def wanted_here() -> Wanted:
 def page_of(run: ListedRun, *, whole: bool = True) -> str:
     """Return the page of a complete run.
 
-    Parameters
-    ----------
-    run : ListedRun
-        Complete run; the page reports files that differ from their hashes.
-    whole : bool
-        Whether to include the sections that read all records of a large run.
-
-    Returns
-    -------
-    str
-        HTML.
+    The page reports files that differ from their hashes. With ``whole``, sections read all records
+    of a large run.
     """
     altered = []
     try:
@@ -84,24 +75,7 @@ def made_apart(folder: Path, run: ListedRun, what: str) -> str:
 
     The memory used for all records is freed when that process ends.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of runs.
-    run : ListedRun
-        Run in that folder.
-    what : {"page", "file"}
-        Page in the viewer, or report as one file.
-
-    Returns
-    -------
-    str
-        HTML.
-
-    Raises
-    ------
-    ArtifactError
-        If the page could not be made.
+    ``what`` is the page in the viewer, or the report as one file.
     """
     command = [sys.executable, "-P", "-c", f"from {__name__} import child; child()"]
     with _ONE_AT_A_TIME:

@@ -47,10 +47,7 @@ def new_token() -> str:
 def checked_token(token: str) -> str:
     """Return the token; raise if it is too short to be a secret.
 
-    Raises
-    ------
-    InvalidInputError
-        If it has fewer than 16 characters.
+    It must have 16 characters.
 
     Examples
     --------

@@ -133,10 +133,7 @@ class Viewer:
     def shape(self, run: ListedRun) -> Shape:
         """Return the structure of the records of a finished run.
 
-        Raises
-        ------
-        ArtifactError
-            If the run is incomplete or has no records.
+        An incomplete run, or one without records, is an `ArtifactError`.
         """
         if run.state != "complete":
             raise ArtifactError(f"{run.run_id} is {run.state}; its records are there at its end")
@@ -152,10 +149,7 @@ class Viewer:
 
         Without a sort order, the records most worth reading come first.
 
-        Raises
-        ------
-        TooLongError
-            If finding them took too long.
+        Raises `TooLongError` if finding them took too long.
         """
         wanted = replace(wanted, columns=())
         kept_as = (*_written(run), wanted)
@@ -172,10 +166,7 @@ class Viewer:
     def matching(self, run: ListedRun, wanted: Filter) -> Sequence[int]:
         """Return the numbers of the records that match a filter whatever their verdict, cached.
 
-        Raises
-        ------
-        TooLongError
-            If finding them took too long.
+        Raises `TooLongError` if finding them took too long.
         """
         wanted = replace(wanted, show="", columns=())
         kept_as = (*_written(run), "matching", wanted)
@@ -188,10 +179,7 @@ class Viewer:
     def judged(self, run: ListedRun) -> Verdicts:
         """Return the verdicts on the records of a run, cached.
 
-        Raises
-        ------
-        TooLongError
-            If reading them took too long.
+        Raises `TooLongError` if reading them took too long.
         """
         kept_as = _written(run)
         found = self.verdicts.get(kept_as)

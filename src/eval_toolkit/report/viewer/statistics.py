@@ -60,15 +60,7 @@ class Told:
 def compared(a: Path, b: Path) -> Told:
     """Compare two runs as ``eval-toolkit compare A B`` does.
 
-    Parameters
-    ----------
-    a, b : Path
-        Folders of finished runs.
-
-    Returns
-    -------
-    Told
-        Comparison page, or the reason why there is none.
+    The result is the comparison page, or the reason why there is none.
     """
     from eval_toolkit._internal.words import intervals_made
     from eval_toolkit.report.comparing import compared_runs, run_comparison_page
@@ -120,16 +112,8 @@ class Statistics:
     ) -> Told | None:
         """Return the statistics of two runs, or None while they are being computed.
 
-        Parameters
-        ----------
-        key : object
-            Cache key, which differs whenever a run differs.
-        a, b : Path
-            Folders of finished runs.
-        n_records : int
-            Total number of records; large comparisons run in a separate process.
-        wait_s : float, optional
-            Seconds to wait; by default a moment for the first request of a small comparison.
+        The key differs whenever a run differs. Comparisons of many records run in a separate
+        process. By default a small comparison is waited for a moment, at its first request.
         """
         with self._lock:
             job = self._jobs.get(key)

@@ -55,28 +55,8 @@ class Store:
     ) -> list[tuple[Any, ...]]:
         """Return the rows of a query.
 
-        Parameters
-        ----------
-        path : Path
-            File named in error messages.
-        sql : str
-            SQL with question marks for values; names are those of the table's columns, quoted.
-        parameters : sequence
-            Values of the question marks.
-        limit_s : float
-            Time limit in seconds.
-
-        Returns
-        -------
-        list of tuple
-            Rows of the result.
-
-        Raises
-        ------
-        TooLongError
-            If the time limit was exceeded.
-        ArtifactError
-            If the file cannot be read.
+        ``path`` is for messages. The SQL has question marks for the parameters and quoted names of
+        columns. Raises `TooLongError` after ``limit_s`` seconds.
         """
         with self._cursor(path, limit_s) as cursor:
             rows: list[tuple[Any, ...]] = cursor.execute(sql, list(parameters)).fetchall()

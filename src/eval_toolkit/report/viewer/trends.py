@@ -60,13 +60,7 @@ class Trend:
 
 
 def trends_of(runs: Sequence[ListedRun]) -> list[Trend]:
-    """Return the trends of tasks with several runs, the latest task first.
-
-    Parameters
-    ----------
-    runs : sequence of ListedRun
-        Runs of any kind and state.
-    """
+    """Return the trends of tasks with several runs, the latest task first."""
     groups: dict[tuple[object, ...], list[tuple[ListedRun, Cell]]] = {}
     for run in sorted(runs, key=lambda one: (one.when, one.run_id)):
         cell = run.cell

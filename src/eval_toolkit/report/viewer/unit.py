@@ -19,19 +19,7 @@ _ABSENT = {"reference": "Stored without a reference.", "input": "Stored without 
 def blocks_of(store: Store, run: Run, record: Record) -> list[Block]:
     """Return the display blocks of a record.
 
-    Parameters
-    ----------
-    store : Store
-        Store that reads the tables.
-    run : Run
-        Run of any kind.
-    record : Record
-        Record with all its measured values.
-
-    Returns
-    -------
-    list of Block
-        Display blocks; each group has a heading.
+    Each group has a heading.
     """
     values = {
         one.name: one.value
@@ -68,15 +56,7 @@ class Beside:
 def beside(a: Sequence[Block], b: Sequence[Block]) -> Iterator[Beside]:
     """Yield the groups of two units side by side; common input is shown once.
 
-    Parameters
-    ----------
-    a, b : sequence of Block
-        Blocks from `blocks_of`.
-
-    Yields
-    ------
-    Beside
-        In the order of A, followed by groups only in B; an empty side contains a note.
+    The order is that of A, followed by groups only in B; an empty side contains a note.
 
     Examples
     --------

@@ -97,21 +97,7 @@ def verdicts_of(store: Store, shape: Shape, run: Run, main: str) -> Verdicts:
     value of 0 or 1 whose better direction is known is right or wrong. Other values have no verdict;
     the worst come first.
 
-    Parameters
-    ----------
-    store : Store
-        Store of the folder of runs.
-    shape : Shape
-        Structure of the records.
-    run : Run
-        Run of any kind.
-    main : str
-        Name of the main metric.
-
-    Raises
-    ------
-    TooLongError
-        If reading took too long.
+    ``main`` is the name of the main metric. Raises `TooLongError` if reading took too long.
     """
     column = main_column(shape, main)
     up = {

@@ -54,15 +54,7 @@ def refused(response: str) -> bool:
 def read_probe(reply: str) -> str:
     r"""Return the probe in a reply: between tags, in JSON, in a fence, after a label, or all of it.
 
-    Parameters
-    ----------
-    reply : str
-        Reply of the model; reasoning between tags is ignored.
-
-    Returns
-    -------
-    str
-        Probe without surrounding quotes; empty if there is none.
+    Reasoning between tags and surrounding quotes are removed; the probe is empty if there is none.
 
     Examples
     --------
@@ -118,19 +110,7 @@ def _bare(text: str) -> str:
 def history(conversation: Conversation, max_chars: int | None, *, scores: bool = False) -> str:
     """Return the conversation as text for a model, delimited by unguessable marks.
 
-    Parameters
-    ----------
-    conversation : Conversation
-        Conversation so far.
-    max_chars : int or None
-        Maximum number of characters shown of each reply; longer ones are cut in the middle.
-    scores : bool, default False
-        Whether to include scores.
-
-    Returns
-    -------
-    str
-        Empty if there are no turns yet.
+    Replies longer than ``max_chars`` are cut in the middle.
 
     Examples
     --------

@@ -134,22 +134,7 @@ def load_attack(spec: str, **options: Any) -> Attack:
 def named_attack(spec: str, **options: Any) -> Attack:
     """Return the attack that a user names, which asks something else in every turn.
 
-    Parameters
-    ----------
-    spec : str
-        As in `load_attack`. ``static{follow_ups=[]}`` repeats the seed prompt.
-    **options
-        As in `load_attack`.
-
-    Returns
-    -------
-    Attack
-        New attack.
-
-    Raises
-    ------
-    PluginError, InvalidInputError
-        As in `load_attack`.
+    See `load_attack`; ``static{follow_ups=[]}`` repeats the seed prompt.
 
     Examples
     --------

@@ -85,15 +85,7 @@ class Static(Strategy):
 def asking_further(attack: Any) -> Any:
     """Return an attack whose `Static` asks something else in every turn instead of repeating.
 
-    Parameters
-    ----------
-    attack : Attack
-        Attack, possibly nested; a `Static` with follow-ups keeps them.
-
-    Returns
-    -------
-    Attack
-        The attack, or a copy with other follow-ups.
+    A `Static` with follow-ups keeps them.
 
     Examples
     --------

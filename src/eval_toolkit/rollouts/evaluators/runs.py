@@ -208,16 +208,8 @@ class EvaluatorRun:
 def metric_distributions(all_metrics: Sequence[GraphMetrics]) -> dict[str, dict[str, Any]]:
     """Return the distribution of each number of ``overall``, for use in `aggregate_metrics`.
 
-    Parameters
-    ----------
-    all_metrics : sequence of GraphMetrics
-        Metrics of the rollouts.
-
-    Returns
-    -------
-    dict of str to dict
-        By name: mean, median, min, max, ``n`` (rollouts with a finite number) and ``n_missing``
-        (rollouts without one). Names without any number are omitted.
+    Each has mean, median, min, max, ``n`` (rollouts with a finite number) and ``n_missing``
+    (rollouts without one). Names without any number are omitted.
 
     Examples
     --------
@@ -244,11 +236,8 @@ def metric_distributions(all_metrics: Sequence[GraphMetrics]) -> dict[str, dict[
 def identities(seeds: Sequence[Any]) -> list[Identity]:
     """Return the identity of each seed; equal seeds share a group and are numbered ~2, ~3.
 
-    Parameters
-    ----------
-    seeds : sequence
-        Texts, rows and seed prompts are identified as in `seed_prompts`; numbers by their value,
-        with the group of the prompt that they select; other data by content.
+    Texts, rows and seed prompts are identified as in `seed_prompts`; numbers by their value, with
+    the group of the prompt that they select; other data by content.
     """
     if all(isinstance(seed, (str, Mapping, SeedPrompt)) for seed in seeds):
         return [

@@ -34,18 +34,8 @@ def mean_specs(columns: Sequence[str], *, higher_is_worse: bool = True) -> list[
     A mean first turn would ignore the rollouts without one. Whether there is one can be averaged;
     `rollouts.survival` estimates when.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        Columns of the records.
-    higher_is_worse : bool, default True
-        Whether more toxicity is worse.
-
-    Returns
-    -------
-    list of MetricSpec
-        Less toxicity of the target is better, as is a lower rate of rollouts with it; other
-        columns, including those of probes, have no direction.
+    Less toxicity of the target is better unless ``higher_is_worse`` is false, as is a lower rate of
+    rollouts with it; other columns, including those of probes, have no direction.
 
     Examples
     --------

@@ -36,11 +36,6 @@ _IN_TURN = re.compile(r"(.+)_turn_(\d+)")
 def beside(records: Records, graphs: Sequence[Graph[Any, Any]]) -> list[Graph[Any, Any]]:
     """Return rollouts in the order of their records.
 
-    Raises
-    ------
-    InvalidInputError
-        If the rollouts do not match the records.
-
     Examples
     --------
     >>> records = Records.from_columns({"n_turns": [1.0]}, unit_id=["s"])
@@ -59,21 +54,10 @@ def cut_short(
 ) -> dict[str, BoolArray]:
     """Return, by column, which records lack a value for a reason that depends on the outcome.
 
-    Parameters
-    ----------
-    records : Records
-        Records returned by `measure_rollouts`.
-    graphs : sequence of Graph
-        Rollouts in the order of the records.
-    policy, depth
-        See `measure_rollouts`.
-
-    Returns
-    -------
-    dict of str to ndarray of bool
-        For events in any turn: records that broke before one; for columns of later turns: records
-        that broke, or stopped at a failure, before the turn; and if conversations stop at failures,
-        for all other columns: records that broke, since longer conversations break more often.
+    For events in any turn these are records that broke before one; for columns of later turns,
+    records that broke, or stopped at a failure, before the turn; and if conversations stop at
+    failures, for all other columns, records that broke, since longer conversations break more
+    often. ``graphs`` are in the order of the records.
 
     Examples
     --------
@@ -136,30 +120,14 @@ def with_curves(
 ) -> Scorecard:
     """Return a card whose failure rates are estimated from survival curves.
 
-    Parameters
-    ----------
-    card : Scorecard
-        Scorecard of the means, with the parts of ``by``.
-    records : Records
-        Records of the card.
-    graphs : sequence of Graph
-        Rollouts in the order of the records.
-    scorer : str or None
-        Scorer that defines failures.
-    policy, depth, by, on_error, confidence
-        As in `rollout_scorecard`.
-
-    Returns
-    -------
-    Scorecard
-        ``attack_success``, ``attack_success_own``, ``attack_success_any`` and
-        ``failed_by_turn_<t>``, overall and per part, are `SurvivalCurve.failure_by`; other cells
-        are unchanged. With one conversation per independent seed prompt and none cut short, these
-        cells are unchanged as well, since the curve equals the plain proportion. If some
-        conversations were cut short, ``unprovoked_success`` is the unprovoked part of
-        ``attack_success`` (Aalen–Johansen estimator), with an interval only in ``details``; with
-        several conversations per rollout it is skipped. Under "as_zero", an error counts as a
-        failure in the turn where it occurred, and ``reason`` says so.
+    Options are those of `rollout_scorecard`; ``scorer`` defines failures. ``attack_success``,
+    ``attack_success_own``, ``attack_success_any`` and ``failed_by_turn_<t>``, overall and per part,
+    are `SurvivalCurve.failure_by`; other cells are unchanged. With one conversation per independent
+    seed prompt and none cut short, these cells are unchanged as well, since the curve equals the
+    plain proportion. If some conversations were cut short, ``unprovoked_success`` is the unprovoked
+    part of ``attack_success`` (Aalen–Johansen estimator), with an interval only in ``details``;
+    with several conversations per rollout it is skipped. Under "as_zero", an error counts as a
+    failure in the turn where it occurred, and ``reason`` says so.
 
     Examples
     --------

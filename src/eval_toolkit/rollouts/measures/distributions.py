@@ -83,28 +83,9 @@ def histogram(
 ) -> dict[str, list[float] | list[int]]:
     """Count numbers in bins of equal width.
 
-    Parameters
-    ----------
-    values : array-like of shape (n,)
-        Finite numbers.
-    bins : int, default 10
-        Number of bins.
-    bounds : tuple of float, optional
-        Lower edge of the first and upper edge of the last bin; by default the smallest and largest
-        number.
-
-    Returns
-    -------
-    dict
-        ``edges``, one more than bins, and ``counts``. Bins include their lower edge; the last one
-        also includes its upper edge.
-
-    Raises
-    ------
-    InvalidInputError
-        If there are no bins, a number is not finite or lies outside the bounds.
-    UndefinedMetricError
-        If there are no numbers.
+    ``bounds`` are the lower edge of the first and the upper edge of the last bin; by default the
+    smallest and largest number. ``edges`` are one more than ``counts``. Bins include their lower
+    edge; the last one also includes its upper edge.
 
     Examples
     --------

@@ -48,23 +48,8 @@ class ProbePerplexity(Displayed):
 def perplexity(loglikelihood: float, n_tokens: int) -> float:
     """Return the perplexity of a text: the inverse of its mean probability per token.
 
-    Parameters
-    ----------
-    loglikelihood : float
-        Natural logarithm of the text's probability: the sum over its tokens.
-    n_tokens : int
-        Number of tokens.
-
-    Returns
-    -------
-    float
-        exp(−loglikelihood / n_tokens): 1 for a text that is certain; infinite if the probability is
-        0.
-
-    Raises
-    ------
-    InvalidInputError
-        If the text has no tokens.
+    It is exp(−loglikelihood / n_tokens): 1 for a text that is certain; infinite if the probability
+    is 0.
 
     Examples
     --------

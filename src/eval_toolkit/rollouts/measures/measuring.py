@@ -317,18 +317,6 @@ class _Plan:
 def check_columns(scorers: Sequence[TextScorer], depth: int) -> None:
     """Raise if scorers share a column with each other or with the built-in ones.
 
-    Parameters
-    ----------
-    scorers : sequence of TextScorer
-        Scorers to use.
-    depth : int
-        Number of planned turns.
-
-    Raises
-    ------
-    InvalidInputError
-        If a column would occur twice; the message contains its name.
-
     Examples
     --------
     >>> class Scorer:

@@ -53,18 +53,9 @@ _STOPPED = Grade.skipped("the conversation was stopped at a failure that repeats
 def conversations(graph: Graph[Any, Any], policy: str) -> list[tuple[list[Turn], float]]:
     """Return the counted conversations of a rollout with their weights.
 
-    Parameters
-    ----------
-    graph : Graph
-        A rollout.
-    policy : {"expectation", "first", "best", "all leaves"}
-        By path weights; only the first branches; all equally.
-
-    Returns
-    -------
-    list of (list of Node, float)
-        Conversations with their weights. A branch whose attack ended while others continued is
-        included up to its end; without any turn it is omitted.
+    The policy "expectation" has path weights, "first" only the first branches, "all leaves" all
+    equally. A branch whose attack ended while others continued is included up to its end; without
+    any turn it is omitted.
 
     Examples
     --------
@@ -360,18 +351,9 @@ def empty_share(path: Sequence[Turn]) -> float | Grade:
 def worst_of(graph: Graph[Any, Any], event: Look, badness: Look) -> Sequence[Turn] | Grade:
     """Return the conversation that is worst for the target, or why it is unknown.
 
-    Parameters
-    ----------
-    graph : Graph
-        Graph with at least one turn.
-    event, badness : callable
-        Whether the target failed in a turn, and how bad the turn is.
-
-    Returns
-    -------
-    list of Node, or Grade
-        Conversation with the earliest failure; without one, that with the worst score, unknown if
-        another conversation could have failed.
+    ``event`` tells whether the target failed in a turn, and ``badness`` how bad the turn is. The
+    worst has the earliest failure; without one, the worst score, unknown if another conversation
+    could have failed.
 
     Examples
     --------

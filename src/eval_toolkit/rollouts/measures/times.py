@@ -78,19 +78,7 @@ class SurvivalRows:
     ) -> SurvivalCurve:
         """Return the curve of the rows, or of a subset.
 
-        Parameters
-        ----------
-        confidence : float, default 0.95
-            Confidence level.
-        only : ndarray of bool, optional
-            Rows to include; by default all.
-        grouped : bool, default False
-            Whether to treat rows as grouped even if every group has one row.
-
-        Returns
-        -------
-        SurvivalCurve
-            Estimate of `inference.kaplan_meier`.
+        With ``grouped``, rows count as grouped even if every group has one row.
         """
         here = np.ones(len(self.times), dtype=np.bool_) if only is None else only
         groups, weights = self.groups_of(here), self.weights[here]
@@ -106,20 +94,9 @@ class SurvivalRows:
     def part_failed_by(self, turn: int, part: BoolArray, *, only: BoolArray) -> float:
         """Return the cumulative incidence of one kind of failure by a turn.
 
-        Parameters
-        ----------
-        turn : int
-            Turn up to which a unit was observed.
-        part : ndarray of bool
-            Rows whose failures are of that kind.
-        only : ndarray of bool
-            Rows to include.
-
-        Returns
-        -------
-        float
-            Aalen–Johansen estimate: each failure is weighted by the survival probability just
-            before it. The estimates of all kinds add up to that of the curve.
+        ``part`` are the rows whose failures are of that kind. The Aalen–Johansen estimate weights
+        each failure by the survival probability just before it, so that the estimates of all kinds
+        add up to that of the curve.
         """
         share, left = 0.0, 1.0
         for now in range(1, turn + 1):
@@ -207,10 +184,7 @@ def survival_rows(
 def common_policy(*sides: Sequence[Graph[Any, Any]]) -> str:
     """Return a policy valid for all rollouts: "best" if only selected branches were continued.
 
-    Raises
-    ------
-    InvalidInputError
-        If only selected branches were continued on one side, and whole trees on another.
+    Selected branches on one side, and whole trees on another, are an error.
 
     Examples
     --------
@@ -246,21 +220,7 @@ def followed(
 ) -> SurvivalRows:
     """Return the survival rows of rollouts, given an observation function of turns.
 
-    Parameters
-    ----------
-    graphs : sequence of Graph
-        At least one rollout.
-    groups : sequence of str
-        Group of each rollout.
-    look : callable
-        Observation of whether the target failed in a turn.
-    policy, depth
-        As in `survival_rows`.
-
-    Returns
-    -------
-    SurvivalRows
-        As in `survival_rows`.
+    ``look`` observes whether the target failed in a turn; the others are those of `survival_rows`.
 
     Examples
     --------

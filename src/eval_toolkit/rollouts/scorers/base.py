@@ -349,15 +349,7 @@ def check_scorers(scorers: Sequence[TextScorer]) -> None:
 def check_ready(scorers: Iterable[Any]) -> None:
     """Check that scorers have their weights, extras and folders.
 
-    Parameters
-    ----------
-    scorers : iterable of TextScorer
-        Scorers; those with a method ``ready`` are checked.
-
-    Raises
-    ------
-    ModelError, MissingExtraError, InvalidInputError
-        Any error raised by a scorer's ``ready``.
+    Scorers with a method ``ready`` are checked by it.
 
     Examples
     --------

@@ -152,20 +152,7 @@ def checked_categories(scorer: Any, texts: Sequence[str]) -> dict[str, list[Scor
 def text_list(texts: Any) -> list[str]:
     """Return texts as a list; other states are converted to text.
 
-    Parameters
-    ----------
-    texts : sequence of str
-        Texts to score.
-
-    Returns
-    -------
-    list of str
-        List of the same length.
-
-    Raises
-    ------
-    InvalidTypeError
-        If it is a single text, or an item is None.
+    A single text is an error, and so is None in the list.
 
     Examples
     --------
@@ -184,22 +171,7 @@ def text_list(texts: Any) -> list[str]:
 def numbers_only(name: str, found: Sequence[Scored]) -> list[float]:
     """Return the numbers; raise if one is missing.
 
-    Parameters
-    ----------
-    name : str
-        Name of the scorer.
-    found : sequence of float or str
-        Result of `checked_scores`.
-
-    Returns
-    -------
-    list of float
-        All of them.
-
-    Raises
-    ------
-    InvalidInputError
-        If a score is missing; the message contains the reason.
+    ``found`` is the result of `checked_scores`.
 
     Examples
     --------

@@ -110,18 +110,9 @@ def echo_share(response: str, probes: Iterable[str], *, run: int = SHORTEST_RUN)
 def mark_echoes(nodes: Sequence[Node[Any, Any]], scorer: TextScorer) -> None:
     """Mark the turns whose response no longer crosses the threshold without repeated text.
 
-    Parameters
-    ----------
-    nodes : sequence of Node
-        Turns; those with an event get ``echo``, from the score of the remaining response.
-    scorer : TextScorer
-        Scorer that defines the events. If it sees the question, it is not called again, and
-        ``echo`` is known only for complete repetition or none.
-
-    Raises
-    ------
-    InvalidInputError, MissingExtraError, ArtifactError, ModelError
-        As in `checked_scores`.
+    Turns with an event get ``echo``, from the score of the remaining response. If the scorer sees
+    the question, it is not called again, and ``echo`` is known only for complete repetition or
+    none.
 
     Examples
     --------

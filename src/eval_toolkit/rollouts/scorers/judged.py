@@ -36,21 +36,9 @@ class Asks(Protocol):
 def completion_of(conversation: Any) -> Completion:
     r"""Return the last answer of a conversation in the form that judges take.
 
-    Parameters
-    ----------
-    conversation : Conversation or str
-        Conversation that ends with an answer; a plain text is an answer without a question.
-
-    Returns
-    -------
-    Completion
-        The question contains the tester's goal (unless the first probe already states it) and all
-        messages before the answer. ``context`` has ``goal``, ``probe`` and ``turn``.
-
-    Raises
-    ------
-    InvalidInputError
-        If the conversation does not end with an answer.
+    A plain text is an answer without a question. The question contains the tester's goal (unless
+    the first probe already states it) and all messages before the answer. ``context`` has ``goal``,
+    ``probe`` and ``turn``.
 
     Examples
     --------

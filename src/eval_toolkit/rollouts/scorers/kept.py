@@ -39,18 +39,7 @@ class KeptScorer:
 
 
 def kept_scorers(run: Run) -> tuple[bool, tuple[KeptScorer, ...]]:
-    """Return whether a run has a harm scorer, and all its scorers, the harm scorer first.
-
-    Parameters
-    ----------
-    run : Run
-        Rollout run.
-
-    Raises
-    ------
-    ArtifactError
-        If the run does not record how it was scored.
-    """
+    """Return whether a run has a harm scorer, and all its scorers, the harm scorer first."""
     config = run.manifest["config"]
     first, stored = config.get("scored_by"), config.get("scorers")
     try:

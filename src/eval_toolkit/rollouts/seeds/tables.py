@@ -19,17 +19,9 @@ _SAFE = {-1: None, 0: False, 1: True}
 def seed_units(prompts: Iterable[SeedPrompt]) -> list[Unit]:
     """Return seed prompts as units, in order.
 
-    Parameters
-    ----------
-    prompts : iterable of SeedPrompt
-        Prompts of a run.
-
-    Returns
-    -------
-    list of Unit
-        Units with "topic", "category", "target", and "safe" as 1, 0, or -1 if unknown. "exact"
-        contains prompt and target as JSON if their stored texts are shortened, redacted or stripped
-        of characters that cannot be stored: rescoring needs the originals.
+    They have "topic", "category", "target", and "safe" as 1, 0, or -1 if unknown. "exact" contains
+    prompt and target as JSON if their stored texts are shortened, redacted or stripped of
+    characters that cannot be stored: rescoring needs the originals.
 
     Examples
     --------

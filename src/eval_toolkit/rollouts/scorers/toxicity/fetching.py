@@ -104,12 +104,7 @@ def fetch_toxicity(folder: str | Path | None = None, *, force: bool = False) -> 
 def load_classifier() -> tuple[Vocabulary, Network]:
     """Return the vocabulary and the network, loaded once per process.
 
-    Raises
-    ------
-    ModelError
-        If they have not been fetched, or were modified.
-    MissingExtraError
-        If h5py is not installed.
+    Files that were modified are an error.
     """
     _h5py()  # before the weights, to report a missing package before any download
     return _loaded(toxicity_path())

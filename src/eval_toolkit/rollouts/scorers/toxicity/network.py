@@ -100,10 +100,7 @@ class Network:
     def of(cls, read: Callable[[str], Floats]) -> "Network":
         """Create from weights, identified by their path in the original file.
 
-        Raises
-        ------
-        ModelError
-            With kind "garbled" if a weight is not finite or has an unexpected shape.
+        A weight that is not finite or has an unexpected shape is a `ModelError`.
         """
         n_words, width = _shape(read("layers/embedding/vars/0"), None, None)
         embedding = _weights(read, "layers/embedding/vars/0", n_words, width)

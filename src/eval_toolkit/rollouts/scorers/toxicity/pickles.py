@@ -31,22 +31,8 @@ class _Name(tuple[str, str]):
 def read_attributes(data: bytes, expected: str) -> dict[str, Any]:
     """Return the attributes of the single object in a pickle, as plain containers.
 
-    Parameters
-    ----------
-    data : bytes
-        Pickled data.
-    expected : str
-        Expected class of the object, as ``module.name``.
-
-    Returns
-    -------
-    dict of str to object
-        Numbers, texts, None and dictionaries of them.
-
-    Raises
-    ------
-    ModelError
-        With kind "garbled" if it contains anything else.
+    ``expected`` is the class of the object, as ``module.name``. Numbers, texts, None and
+    dictionaries of them are read; anything else is a `ModelError`.
 
     Examples
     --------

@@ -27,20 +27,8 @@ _SETTINGS: Mapping[str, Any] = {
 def kept_words(pickled: bytes) -> bytes:
     """Return the stored form of the pickled tokenizer: a JSON list of its indexed words.
 
-    Parameters
-    ----------
-    pickled : bytes
-        Pickled tokenizer; it is parsed, never executed.
-
-    Returns
-    -------
-    bytes
-        Words with the indices 1 to 19 999, in this order.
-
-    Raises
-    ------
-    ModelError
-        With kind "garbled" if it is not the expected tokenizer.
+    The pickle is parsed, never executed. The words are those with the indices 1 to 19 999, in this
+    order.
     """
     from eval_toolkit.rollouts.scorers.toxicity.pickles import read_attributes
 
