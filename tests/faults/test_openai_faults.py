@@ -85,7 +85,7 @@ KINDS = {
 @pytest.mark.parametrize("fault", KINDS)
 def test_what_never_passes_is_given_up_with_the_number_of_tries(fault: str) -> None:
     with FaultServer(script={QUESTION: [fault] * 9}) as server:
-        with pytest.raises(ModelError, match=r"\(asked 3 times\)") as caught:
+        with pytest.raises(ModelError, match=r"\(tried 3 times\)") as caught:
             ask(server, max_tries=3)
         assert server.app.asked[QUESTION] == 3
     assert (caught.value.kind, caught.value.status) == KINDS[fault]
@@ -98,7 +98,7 @@ def test_an_answer_without_end_is_given_up_at_64_mebibytes(fault: str) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with (
         FaultServer(script={QUESTION: [fault] * 9}) as server,
-        pytest.raises(ModelError, match="answered more than 67108864 bytes") as caught,
+        pytest.raises(ModelError, match="answered with more than 67108864 bytes") as caught,
     ):
         ask(server, max_tries=1, timeout_s=600.0)
     assert caught.value.kind == "garbled"
@@ -122,7 +122,7 @@ def test_a_hang_ends_with_the_timeout_and_is_asked_again() -> None:
     assert (answer.text, answer.usage.tries) == ("5", 2)
     with (
         FaultServer(script={QUESTION: ["hang"] * 9}) as server,
-        pytest.raises(ModelError, match=r"gave no answer within 0.2 s \(asked 2 times\)"),
+        pytest.raises(ModelError, match=r"did not answer within 0.2 s \(tried 2 times\)"),
     ):
         ask(server, timeout_s=0.2, max_tries=2)
 
@@ -135,7 +135,7 @@ def test_a_slow_answer_is_waited_for() -> None:
 
 def test_nobody_at_the_address() -> None:
     model = OpenAICompatible("toy", base_url="http://127.0.0.1:9/v1", max_tries=2, retry_wait_s=0)
-    with pytest.raises(ModelError, match=r"cannot be reached: .* \(asked 2 times\)") as caught:
+    with pytest.raises(ModelError, match=r"cannot be reached: .* \(tried 2 times\)") as caught:
         asyncio.run(model.generate(request_for(QUESTION)))
     assert caught.value.kind == "connection"
 

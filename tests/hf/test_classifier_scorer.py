@@ -232,7 +232,7 @@ def test_what_is_not_there_is_an_error(tmp_path: Path) -> None:
 def test_a_folder_without_weights_or_configuration_is_an_error(made: Made, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(ModelError, match="holds no weights"):
+    with pytest.raises(ModelError, match="contains no weight files"):
         HuggingFaceScorer(str(empty)).score(["good"])
     folder = made(2)
     (folder / "config.json").unlink()

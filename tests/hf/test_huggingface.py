@@ -316,7 +316,7 @@ def test_prompts_that_do_not_fit_are_refused_and_others_answered(
     assert fine.completion_tokens == 2
     assert refused.kind == "too_long"
     assert str(refused) == (
-        "the prompt has 64 tokens, which leaves room for none; the model reads at most 64"
+        "the prompt has 64 tokens, which leaves no room for an answer; the model reads at most 64"
     )
     assert scored.kind == "too_long"
     assert "prompt and continuation have 64 + 2 tokens" in str(scored)
@@ -379,7 +379,7 @@ def test_nan_is_an_error_and_not_a_score(
 
     monkeypatch.setattr(network, "forward", broken)
     [answer] = ask(model, LoglikelihoodRequest("the", (" a",)))
-    assert "gave NaN; load it with dtype='float32'" in str(answer)
+    assert "returned NaN; load it with dtype='float32'" in str(answer)
 
 
 # -- conversations

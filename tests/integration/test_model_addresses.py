@@ -35,7 +35,7 @@ def test_the_judge_is_asked_where_the_model_is(
     assert server.models == {"m", "judge"}
     assert "correctness" in out
     assert f"openai:judge: prompts go to {server.root}" in err
-    assert ("m is taken as openai:m" in err) == (way == "bare")
+    assert ("m is interpreted as openai:m" in err) == (way == "bare")
     assert ("its /v1" in err) == (way == "without /v1")
 
 

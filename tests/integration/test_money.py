@@ -57,7 +57,7 @@ def test_a_run_ends_before_it_costs_more_and_goes_on_with_more(
     asked = (*asked, "--out", out, "--concurrency", 1)
     code, _, err = command(*asked, "--max-cost", 0.15)
     assert code == 3
-    assert "--max-cost is €0.15, and €0.10 is spent on 1 answers" in err
+    assert "--max-cost is €0.15, and €0.10 was spent on 1 answers" in err
     assert "1 of 2 requests are answered and kept" in err
     assert len(server.asked) == 1
     code, _, err = command(*asked, "--max-cost", 0.15)
@@ -96,7 +96,7 @@ def test_without_prices_there_is_nothing_to_count(
         ('currency = "EUR"', r"no table \[models\]"),
         ("[models]\nm = [1]", r"\[models\] m is \[1\]; write \[IN, OUT\]"),
         ("[models]\nm = [1, -2]", r"\[models\] m"),
-        ("curency = 1\n[models]\nm = [1, 2]", "'curency' is no key"),
+        ("curency = 1\n[models]\nm = [1, 2]", "'curency' is not a key"),
         ("currency = 1\n[models]\nm = [1, 2]", "currency is 1"),
     ],
 )

@@ -81,7 +81,7 @@ def prompt_ids(encoder: Encoder, text: str, messages: Sequence[Message] = ()) ->
         return ids
     if encoder.start is None:
         raise ModelError(
-            "the prompt is empty and the tokenizer has no token to begin with; give a prompt",
+            "the prompt is empty and the tokenizer has no beginning-of-text token; give a prompt",
             kind="unsupported",
         )
     return [encoder.start]
@@ -136,7 +136,7 @@ def rolling_windows(
     Windows do not overlap, except that the last one takes as much context as fits.
     """
     if not ids:
-        raise ModelError("a text has no tokens, and so no likelihood", kind="bad_request")
+        raise ModelError("a text has no tokens and therefore no likelihood", kind="bad_request")
     sequence = [start, *ids]
     for at in range(0, len(ids), length):
         end = min(at + length, len(ids))

@@ -65,23 +65,7 @@ class Batcher(Generic[AskedT, AnswerT]):
         self._gathering: asyncio.AbstractEventLoop | None = None
 
     async def submit(self, request: AskedT) -> AnswerT:
-        """Return the answer to one request, batched with concurrent ones.
-
-        Parameters
-        ----------
-        request : object
-            Request accepted by ``run``.
-
-        Returns
-        -------
-        object
-            Value returned by ``run`` for the request.
-
-        Raises
-        ------
-        Exception
-            Exception returned or raised by ``run`` for the request.
-        """
+        """Return the answer to one request, batched with concurrent ones, or raise its error."""
         loop = asyncio.get_running_loop()
         call: _Call[AskedT, AnswerT] = _Call(request, loop, loop.create_future())
         with self._lock:
@@ -127,7 +111,7 @@ class Batcher(Generic[AskedT, AnswerT]):
         try:
             answers = list(self._run([call.request for call in calls]))
             if len(answers) != len(calls):
-                raise RuntimeError(f"{len(calls)} requests were given {len(answers)} answers")
+                raise RuntimeError(f"got {len(answers)} answers to {len(calls)} requests")
         except Exception as error:
             if len(calls) == 1:
                 return [error]

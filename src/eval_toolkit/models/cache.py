@@ -137,7 +137,7 @@ class ResponseCache:
         try:
             return read_response(json.loads(found[1]), json.loads(found[2]), request)
         except (ValueError, TypeError):
-            raise self._damaged("an answer in it cannot be read") from None
+            raise self._damaged("a stored answer cannot be read") from None
 
     def add_model(self, model: Model) -> str:
         """Store a model's name and description; return the id for `put`.
@@ -232,8 +232,8 @@ class ResponseCache:
             raise ArtifactError(f"{self.path}: an SQLite file, but not a cache of responses")
         if version > _VERSION:
             raise ArtifactError(
-                f"{self.path}: the cache is of version {version}, written by a later "
-                f"eval-toolkit; this one reads version {_VERSION}"
+                f"{self.path}: the cache has version {version}, but this version of eval-toolkit "
+                f"reads only version {_VERSION}"
             )
         if version == _VERSION:
             return
@@ -263,7 +263,8 @@ class ResponseCache:
 
     def _damaged(self, why: str) -> ArtifactError:
         return ArtifactError(
-            f"{self.path}: not a cache of responses, or damaged ({why}); delete it or name another"
+            f"{self.path}: not a cache of responses, or damaged ({why}); delete it or choose "
+            "another"
         )
 
 

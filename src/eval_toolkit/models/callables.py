@@ -1,4 +1,4 @@
-"""Anything that answers as a model: functions, objects with ``invoke``, pipelines, clients' replies.
+"""Functions, objects with ``invoke`` and transformers pipelines as models.
 
 Functions run in threads, one call at a time unless a run asks for more, since they need not be safe
 to call concurrently; coroutine functions run in the event loop, several at a time.
@@ -38,7 +38,7 @@ _WANTED = (
 
 
 def as_model(given: Any, *, name: str | None = None, messages: bool | None = None) -> Model:
-    """Return anything that answers as a model.
+    """Convert a function, an object with ``invoke``, a pipeline or a name to a model.
 
     Parameters
     ----------
@@ -49,12 +49,12 @@ def as_model(given: Any, *, name: str | None = None, messages: bool | None = Non
         ``conversation``, ``history``, ``chat``) or annotated as a list. Parameters named
         ``temperature``, ``top_p``, ``max_tokens``, ``stop`` and ``seed`` get the settings of the
         request. Objects with ``invoke`` (LangChain) and text-generation pipelines of transformers
-        need no wrapping. The answer is a text, or an object that holds one, such as a message with
-        ``content`` or a response of the openai client.
+        need no wrapping. They return a text, or an object that contains one, such as a message
+        with ``content`` or a response of the openai client.
     name : str, optional
         Name in tables and run folders; by default that of the function or class.
     messages : bool, optional
-        Whether to pass messages instead of text, if it cannot be told from the parameter.
+        Whether to pass messages instead of text; by default inferred from the first parameter.
 
     Returns
     -------
@@ -64,14 +64,14 @@ def as_model(given: Any, *, name: str | None = None, messages: bool | None = Non
     Raises
     ------
     InvalidTypeError
-        If the object cannot answer, or needs more arguments than the prompt.
+        If the object cannot be called, or requires more arguments than the prompt.
     PluginError, InvalidInputError
-        If a name denotes no model.
+        If a name does not denote a model.
 
     Notes
     -----
     The code of a function is part of its description, so that a run folder does not mix the answers
-    of two versions; what the function calls or reads elsewhere is not.
+    of two versions; code and data that the function uses from elsewhere are not.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def as_model(given: Any, *, name: str | None = None, messages: bool | None = Non
 
 
 class CallableModel:
-    """A function, or an object with ``invoke``, as a model; made by `as_model`.
+    """Model that calls a function or an object with ``invoke``; created by `as_model`.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class CallableModel:
         self._identity = _identity(given)
 
     def describe(self) -> dict[str, Any]:
-        """Return the kind, the name, a digest of the code, and the settings that it takes."""
+        """Return the kind, the name, a digest of the code, and the accepted settings."""
         return {
             "kind": "callable",
             "name": self.name,
@@ -170,7 +170,7 @@ class CallableModel:
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
         """Raise: a function returns texts, not log-likelihoods."""
         raise ModelError(
-            f"{self.name} answers with text and has no log-likelihoods; ask for the letter of the "
+            f"{self.name} returns text, not log-likelihoods; ask for the letter of the "
             "choice (style 'mc_completion'), or use a model with log-likelihoods",
             kind="unsupported",
         )
@@ -194,7 +194,7 @@ class CallableModel:
         if ignored:
             raise ModelError(
                 f"{self.name} has no parameter `{ignored[0]}`, so that setting would be ignored; "
-                "give it one, or leave the setting out",
+                "add the parameter or omit the setting",
                 kind="unsupported",
             )
         return {name: getattr(request, name) for name in self._takes}
@@ -209,7 +209,7 @@ def _as_text(turns: Sequence[Message]) -> str:
 
 
 async def _in_a_thread(call: Callable[..., Any], prompt: Any, arguments: dict[str, Any]) -> Any:
-    """Return the result of a call in a daemon thread, for which an interrupt does not wait."""
+    """Run a call in a daemon thread, so that an interrupt does not wait for it."""
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
@@ -233,7 +233,7 @@ async def _in_a_thread(call: Callable[..., Any], prompt: Any, arguments: dict[st
 
 
 def _parameters(given: Any, name: str) -> tuple[bool, tuple[str, ...]]:
-    """Return whether a function takes messages, and the settings of decoding that it takes."""
+    """Return whether a function takes messages, and which generation settings it accepts."""
     try:
         listed = list(inspect.signature(given).parameters.values())
     except (TypeError, ValueError):  # a builtin without a signature
@@ -242,7 +242,7 @@ def _parameters(given: Any, name: str) -> tuple[bool, tuple[str, ...]]:
     places = (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD, kinds.VAR_POSITIONAL)
     first = next((one for one in listed if one.kind in places), None)
     if first is None:
-        raise InvalidTypeError(f"`model` is {name}, which takes no prompt; give it a parameter")
+        raise InvalidTypeError(f"`model` is {name}, which takes no prompt; add a parameter")
     rest = [one for one in listed if one is not first]
     takes = tuple(one.name for one in rest if one.name in _DECODING)
     needed = [
@@ -254,7 +254,7 @@ def _parameters(given: Any, name: str) -> tuple[bool, tuple[str, ...]]:
     ]
     if needed:
         raise InvalidTypeError(
-            f"`model` is {name}, which also needs `{needed[0]}`; a model gets the prompt alone: "
+            f"`model` is {name}, which also requires `{needed[0]}`; a model gets only the prompt: "
             f"pass lambda prompt: {name}(prompt, {needed[0]}=…)"
         )
     note = _annotation(first)
@@ -287,7 +287,7 @@ def _is_pipeline(given: Any) -> bool:
 
 
 def _of_pipeline(request: GenerateRequest) -> dict[str, Any]:
-    """Return the settings of a request, as a text-generation pipeline names them."""
+    """Return the generation settings of a request as arguments of a pipeline."""
     sampled = request.temperature > 0
     limit = {} if request.max_tokens is None else {"max_new_tokens": request.max_tokens}
     share = {} if request.top_p is None else {"top_p": request.top_p}
@@ -315,7 +315,7 @@ def _name_of(given: Any) -> str:
 
 
 def _identity(given: Any) -> str:
-    """Return a digest of what answers, or its name if its state cannot be read."""
+    """Return a digest of the wrapped object, or its name if its state cannot be read."""
     name = f"{type(given).__module__}.{type(given).__qualname__}"
     if _is_pipeline(given):  # the weights are those of the named model
         return f"{name}:{_name_of(given)}"
@@ -325,7 +325,7 @@ def _identity(given: Any) -> str:
 
 
 def _text_in(result: Any) -> str | None:
-    """Return the text of an answer: itself, or inside a message, a response or a list of one."""
+    """Return the text of a result, or of a message, a response or a list of one; None if none."""
     if result is None or isinstance(result, str):
         return result
     if isinstance(result, Mapping):
@@ -355,7 +355,7 @@ def _text_in_list(result: Sequence[Any]) -> str | None:
 
 
 def _tokens(result: Any) -> tuple[int | None, int | None]:
-    """Return the numbers of tokens of the prompt and the answer, as far as they are told."""
+    """Return the numbers of prompt and completion tokens; None if they are not reported."""
     for holder, names in (
         ("usage_metadata", ("input_tokens", "output_tokens")),
         ("usage", ("prompt_tokens", "completion_tokens")),

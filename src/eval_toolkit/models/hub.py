@@ -13,7 +13,7 @@ __all__ = ["hub_quietly"]
 
 @contextlib.contextmanager
 def hub_quietly(*switches: Any) -> Iterator[str]:
-    """Silence the retries of the hub client, and disable them without a network.
+    """Silence the messages of the hub client, and disable its requests without a network.
 
     Previously downloaded files are still found: offline, the client uses its cache.
 
@@ -27,7 +27,7 @@ def hub_quietly(*switches: Any) -> Iterator[str]:
     str
         Prefix of error messages if the host cannot be reached, else "".
     """
-    client = require("huggingface_hub.constants", feature="the hub of Hugging Face", extra="hf")
+    client = require("huggingface_hub.constants", feature="the Hugging Face hub", extra="hf")
     host = urlsplit(client.ENDPOINT).hostname or ""
     told = "" if _is_known(host) else f"{host} cannot be reached: "
     places = (client, *switches)

@@ -31,11 +31,11 @@ _TEXT = "scripted"
 """Kind whose part after the colon is any text."""
 _TYPING_ERROR = 0.8
 _WHAT = {
-    "embedded": "SmolLM2-135M-Instruct in numpy, offline; `eval-toolkit models fetch` gets it",
+    "embedded": "SmolLM2-135M-Instruct in numpy, offline; `eval-toolkit models fetch` downloads it",
     "hf": "hf:NAME or hf:FOLDER, through transformers (extra hf, and torch)",
     "llamacpp": "llamacpp:FILE.gguf, through xllamacpp (extra llamacpp)",
     "openai": "openai:NAME, at OpenAI or with --base-url at any compatible server (extra llm)",
-    "scripted": "scripted:TEXT, the same answer to everything, for trying things out",
+    "scripted": "scripted:TEXT, the same answer to every request, for tests",
 }
 
 
@@ -66,8 +66,8 @@ def load_model(name: Any, options: Mapping[str, Any] | None = None) -> Model:
         ``KIND`` or ``KIND:WHICH``, as listed by `available_models`, or ``package.module:object`` (a
         model or its constructor), optionally followed by options as a TOML table:
         ``openai:m{base_url='http://localhost:8000/v1'}``. The text of ``scripted:TEXT`` may contain
-        braces, so it takes no options. Anything else that answers, such as a function from prompt
-        to text, is made a model by `as_model`.
+        braces, so it takes no options. Any other object, such as a function from prompt to text,
+        is converted by `as_model`.
     options : mapping, optional
         Options of the constructor.
 
@@ -92,13 +92,15 @@ def load_model(name: Any, options: Mapping[str, Any] | None = None) -> Model:
         from eval_toolkit.models.callables import as_model
 
         if options:
-            raise InvalidInputError(f"`options`: {name!r:.60} is ready made; it takes no options")
+            raise InvalidInputError(
+                f"`options` are only for models given by name, not for {name!r:.60}"
+            )
         return as_model(name)
     return named_model(name, options or {}, origin=TYPED)
 
 
 def named_model(name: str, options: Mapping[str, Any], *, origin: Origin) -> Model:
-    """Return the model denoted by a name of any origin; see `load_model`.
+    """Return the model denoted by a name from a given origin; see `load_model`.
 
     Parameters
     ----------
@@ -126,14 +128,14 @@ def named_model(name: str, options: Mapping[str, Any], *, origin: Origin) -> Mod
     """
     kind, which, told = model_spec(full_name(name))
     if which == "":
-        raise InvalidInputError(f"model {name!r}: say which after the colon")
+        raise InvalidInputError(f"model {name!r} lacks a name after the colon")
     given = {**told, **options}
     try:
         made = load_plugin("models", kind, _OURS, origin=origin)
     except PluginError as error:
         raise _unknown(name, error) from error
     if kind not in _OURS and (which or given):
-        origin.refuse(f"gives options, which may hold an address, to the model {name!r:.120}")
+        origin.refuse(f"gives options, which may contain an address, to the model {name!r:.120}")
     arguments = [which] if which else []
     try:
         model: Model = finish_plugin(
@@ -172,7 +174,7 @@ def model_spec(name: str) -> tuple[str, str | None, dict[str, Any]]:
 
 
 def full_name(name: str) -> str:
-    """Return the name of a model with its kind: with the user's server, a bare name is one there.
+    """Return the name of a model with its kind; with a user's server, bare names get ``openai:``.
 
     Parameters
     ----------
@@ -182,7 +184,7 @@ def full_name(name: str) -> str:
     Returns
     -------
     str
-        ``openai:NAME`` for a name of no kind if the user named a server, else the name.
+        ``openai:NAME`` for a name without a kind if the user named a server, else the name.
 
     Examples
     --------
@@ -195,19 +197,19 @@ def full_name(name: str) -> str:
     head = name.partition("{")[0].strip()
     if server.base_url is None or not head or ":" in head or _meant(head):
         return name
-    server.tell(f"{head} is taken as openai:{head}, a model at --base-url")
+    server.tell(f"{head} is interpreted as openai:{head}, a model at --base-url")
     return f"openai:{name.strip()}"
 
 
 def _meant(kind: str) -> str | None:
-    """Return the kind of models that a text is, or all but is; "llama" is not "llamacpp"."""
+    """Return the kind of model that a text names, also misspelled; "llama" is not "llamacpp"."""
     known = known_name("models", kind, _OURS)
     near = difflib.get_close_matches(kind, available_models(), n=1, cutoff=_TYPING_ERROR)
     return known or next(iter(near), None)
 
 
 def _unknown(name: str, error: PluginError) -> PluginError:
-    """Return the error for a name of no kind, with the address that may have been meant."""
+    """Return the error for a name without a known kind, with names that may have been meant."""
     head = name.partition("{")[0].strip()
     kind, colon, _ = head.partition(":")
     missing = getattr(error.__cause__, "name", None) in (kind, kind.partition(".")[0])
@@ -218,6 +220,6 @@ def _unknown(name: str, error: PluginError) -> PluginError:
         hint = f"did you mean {near!r}?"
     else:
         hint = f"write openai:{head} for a model of an OpenAI-compatible server"
-        hint += f", hf:{head} for one of Hugging Face" if "/" in head else ""
+        hint += f", hf:{head} for one on Hugging Face" if "/" in head else ""
         hint += "; kinds of models: " + ", ".join(available_models())
     return PluginError(f"there is no model {kind if colon else head!r}; {hint}")

@@ -1,4 +1,4 @@
-"""Prices of models, and a limit on what is spent."""
+"""Prices of models, and a limit on the total cost."""
 
 import asyncio
 from collections.abc import Mapping
@@ -88,7 +88,7 @@ def read_prices(path: str | Path) -> Prices:
         )
     unknown = [key for key in payload if key not in _KEYS]
     if unknown:
-        raise InvalidInputError(f"{file}: {unknown[0]!r} is no key; there are currency and models")
+        raise InvalidInputError(f"{file}: {unknown[0]!r} is not a key; use currency and models")
     currency = payload.get("currency", "USD")
     if not isinstance(currency, str) or not currency.isalpha():
         raise InvalidInputError(f"{file}: currency is {currency!r:.40}; write a code such as EUR")
@@ -109,15 +109,15 @@ def _pair(given: Any, place: str) -> tuple[float, float]:
 
 
 class Spending:
-    """What the answers of several models cost so far, and the most that they may cost.
+    """Total cost of the answers of several models, with a limit.
 
     Requests wait while those under way, at the mean price so far, would exceed the limit, and fail
-    once none is under way. Only the first requests, whose price nobody knows, may exceed it.
+    once none is under way. Only the first requests, whose cost is unknown, may exceed it.
 
     Parameters
     ----------
     max_cost : float
-        Most that may be spent.
+        Maximum total cost.
     currency : str
         Code of the currency, for messages.
 
@@ -128,8 +128,8 @@ class Spending:
     >>> spending.book(0.6)
     >>> asyncio.run(spending.admit())
     Traceback (most recent call last):
-    eval_toolkit.errors.ModelError: `max_cost` is $0.50, and $0.60 is spent on 1 answers; raise it
-    to go on
+    eval_toolkit.errors.ModelError: `max_cost` is $0.50, and $0.60 was spent on 1 answers; raise it
+    to continue
     """
 
     def __init__(self, max_cost: float, currency: str = "") -> None:
@@ -145,8 +145,8 @@ class Spending:
             if not self._under_way:
                 most, spent = (money(one, self.currency) for one in (self.max_cost, self.spent))
                 raise ModelError(
-                    f"`max_cost` is {most}, and {spent} is spent on {self.n_answers} answers; "
-                    "raise it to go on",
+                    f"`max_cost` is {most}, and {spent} was spent on {self.n_answers} answers; "
+                    "raise it to continue",
                     kind="budget",
                 )
             await asyncio.sleep(_WAIT_S)

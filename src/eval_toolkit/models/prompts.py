@@ -83,8 +83,8 @@ def check_turns(messages: Sequence[Message]) -> None:
         expected = Role.ASSISTANT if (at - start) % 2 else Role.USER
         if message.role is not expected:
             raise InvalidInputError(
-                f"messages[{at}] is the {message.role.value}'s where the {expected.value} "
-                "speaks next; after one system message user and assistant take turns"
+                f"messages[{at}] has the role {message.role.value!r} instead of {expected.value!r}; user "
+                "and assistant must alternate after at most one system message"
             )
 
 
@@ -299,7 +299,7 @@ class JinjaTemplate:
         end = written.rfind(_CUE_END)
         if end < 0:
             raise InvalidInputError(
-                "the chat template changes or drops the last answer; it cannot take a cue"
+                "the chat template changes or drops the final assistant message; use another"
             )
         return written[:end]
 
@@ -316,7 +316,7 @@ class JinjaTemplate:
         try:
             return render(self.text, given, "chat")
         except TemplateFailed as error:
-            said = {"template": "refuses the messages", "syntax": "is not Jinja"}
+            said = {"template": "rejects the messages", "syntax": "is not valid Jinja"}
             raise InvalidInputError(
                 f"the chat template {said.get(error.kind, 'fails')}: {error}"
             ) from error

@@ -119,7 +119,8 @@ class LoglikelihoodRequest:
     continuations : tuple of str
         Texts to score, independently; the space at a word boundary belongs to them.
     rolling : bool, default False
-        Whether to score whole texts from their first token, in windows if they exceed the context.
+        Whether to score whole texts from their first token, in windows if they exceed the context
+        length.
 
     Examples
     --------
@@ -180,7 +181,7 @@ def _texts(given: Iterable[str] | str, name: str) -> tuple[str, ...]:
 
 
 def request_hash(request: Request, model: Mapping[str, Any] | str) -> str:
-    """Return the identity of a request to a model.
+    """Return a hash that identifies a request to a model.
 
     Parameters
     ----------

@@ -111,7 +111,7 @@ class ScriptedModel:
         """Return the predefined log-likelihoods for the request."""
         if isinstance(self._answers, str):
             raise ModelError(
-                f"{self.name} has one text for everything and no log-likelihoods; pass "
+                f"{self.name} returns one text for all requests and no log-likelihoods; pass "
                 "log-likelihoods as a mapping or a callable",
                 kind="unsupported",
             )
@@ -149,7 +149,7 @@ class ScriptedModel:
         else:
             answer = next(self._remaining, None)
             if answer is None:
-                raise self._refusal(request, f"its {len(answers)} answers are used up")
+                raise self._refusal(request, f"all {len(answers)} answers are used up")
         if self._delay_s:
             await asyncio.sleep(self._delay_s)
         if isinstance(answer, BaseException):
@@ -160,7 +160,7 @@ class ScriptedModel:
         for key in (request.prompt, _last_said(request)):
             if key in answers:
                 return answers[key]
-        raise self._refusal(request, "it has no answer to that")
+        raise self._refusal(request, "there is no answer for this prompt")
 
     def _refusal(self, request: Request, why: str) -> ModelError:
         asked = " ".join(_last_said(request).split())

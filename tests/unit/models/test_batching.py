@@ -70,7 +70,7 @@ def test_a_batch_that_raises_is_run_call_by_call() -> None:
 def test_too_few_answers_are_an_error_not_a_wait_for_ever() -> None:
     batcher: Batcher[int, int] = Batcher(lambda numbers: [])
     answers = asyncio.run(gathered(batcher, [1]))
-    assert str(answers[0]) == "1 requests were given 0 answers"
+    assert str(answers[0]) == "got 0 answers to 1 requests"
 
 
 def test_what_ends_a_thread_reaches_the_callers() -> None:

@@ -223,7 +223,7 @@ def test_a_file_that_is_no_cache_is_refused_in_one_line(path):
     with pytest.raises(ArtifactError) as caught:
         ResponseCache(path)
     assert str(caught.value) == (
-        f"{path}: not a cache of responses, or damaged (file is not a database); delete it or name "
+        f"{path}: not a cache of responses, or damaged (file is not a database); delete it or choose "
         "another"
     )
     path.unlink()
@@ -239,7 +239,7 @@ def test_a_later_version_is_refused(path):
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 7")
     connection.close()
-    with pytest.raises(ArtifactError, match="the cache is of version 7, written by a later"):
+    with pytest.raises(ArtifactError, match="the cache has version 7, but this version of"):
         ResponseCache(path)
 
 
@@ -253,7 +253,7 @@ def test_damage_found_later_is_said(path):
         connection.execute("UPDATE responses SET response = '{'")
         connection.commit()
         connection.close()
-        with pytest.raises(ArtifactError, match="an answer in it cannot be read"):
+        with pytest.raises(ArtifactError, match="a stored answer cannot be read"):
             cache.get(request_hash(request, model.describe()), request)
 
 

@@ -150,7 +150,7 @@ def several(prompts: list[str]) -> list[str]:
         (3, "it must be a function from prompt to text"),
         (Chain, r"pass an object: Chain\(…\)"),
         (lambda: "Rome", "takes no prompt"),
-        (lambda prompt, key: "Rome", "also needs `key`"),
+        (lambda prompt, key: "Rome", "also requires `key`"),
         (several, r"pass lambda prompt: several\(\[prompt\]\)\[0\]"),
     ],
 )
@@ -190,7 +190,7 @@ def test_models_and_names_are_loaded_as_they_are() -> None:
     assert as_model(model) is model
     assert as_model("scripted:Rome").name == "scripted"
     assert load_model(echo).name == "echo"
-    with pytest.raises(InvalidInputError, match="takes no options"):
+    with pytest.raises(InvalidInputError, match="only for models given by name"):
         load_model(echo, {"size": 3})
 
 

@@ -159,7 +159,7 @@ def test_prompts_that_do_not_fit_are_refused(model: LlamaCppModel) -> None:
         GenerateRequest(" one" * 95, max_tokens=9),
     )
     assert long.kind == scored.kind == "too_long"
-    assert str(long).endswith("which leaves room for none; the model reads at most 96")
+    assert str(long).endswith("which leaves no room for an answer; the model reads at most 96")
     assert (last.prompt_tokens, last.completion_tokens) == (95, 1)
 
 

@@ -123,7 +123,7 @@ class TestResponses:
         assert RawCompletion(text="a") == RawCompletion("a") == RawCompletion(completion="a")
         assert RawCompletion(text="a").completion == "a"
         assert Completion(completion_text="a").completion == Completion("a").completion_text == "a"
-        with pytest.raises(InvalidInputError, match="`text` and `completion` are one field"):
+        with pytest.raises(InvalidInputError, match="`text` and `completion` are the same field"):
             RawCompletion(text="a", completion="b")
         with pytest.raises(InvalidInputError, match="`text` is missing"):
             RawCompletion()

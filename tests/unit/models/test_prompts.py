@@ -52,11 +52,11 @@ class TestTurns:
         [
             ([], "`messages` is empty; there is nothing to send"),
             ([SYSTEM], "contains only a system message; a user message is needed"),
-            ([CUE], r"messages\[0\] is the assistant's where the user speaks next"),
-            ([ASK, ASK], r"messages\[1\] is the user's where the assistant speaks next"),
-            ([ASK, SYSTEM], r"messages\[1\] is the system's where the assistant"),
-            ([SYSTEM, SYSTEM], r"messages\[1\] is the system's where the user"),
-            ([SYSTEM, ASK, CUE, CUE], r"messages\[3\] is the assistant's where the user"),
+            ([CUE], r"messages\[0\] has the role 'assistant' instead of 'user'"),
+            ([ASK, ASK], r"messages\[1\] has the role 'user' instead of 'assistant'"),
+            ([ASK, SYSTEM], r"messages\[1\] has the role 'system' instead of 'assistant'"),
+            ([SYSTEM, SYSTEM], r"messages\[1\] has the role 'system' instead of 'user'"),
+            ([SYSTEM, ASK, CUE, CUE], r"messages\[3\] has the role 'assistant' instead of 'user'"),
         ],
     )
     def test_out_of_order(self, messages: list[Message], reason: str) -> None:
@@ -155,11 +155,11 @@ class TestJinja:
     @pytest.mark.parametrize(
         ("template", "reason"),
         [
-            ("{% for m in messages %}", "the chat template is not Jinja: line 1"),
-            ("{{ raise_exception('no system') }}", "refuses the messages: no system"),
+            ("{% for m in messages %}", "the chat template is not valid Jinja: line 1"),
+            ("{{ raise_exception('no system') }}", "rejects the messages: no system"),
             ("{{ messages[0].content + 1 }}", "the chat template fails: TypeError"),
-            ("{{ ''.__class__.__mro__ }}", "refuses the messages: access to attribute"),
-            ("{% set _ = messages.append(1) %}", "refuses the messages: access to attribute"),
+            ("{{ ''.__class__.__mro__ }}", "rejects the messages: access to attribute"),
+            ("{% set _ = messages.append(1) %}", "rejects the messages: access to attribute"),
         ],
     )
     def test_broken(self, template: str, reason: str) -> None:
@@ -167,7 +167,7 @@ class TestJinja:
             JinjaTemplate(template).render([ASK])
 
     def test_no_place_for_a_cue(self) -> None:
-        with pytest.raises(InvalidInputError, match="it cannot take a cue"):
+        with pytest.raises(InvalidInputError, match="drops the final assistant message"):
             format_prompt([ASK, CUE], "{{ messages[0].content }}")
         with pytest.raises(InvalidInputError, match="`messages` is empty"):
             JinjaTemplate("{{ 1 }}").render([])

@@ -44,7 +44,10 @@ def test_a_mapping_knows_texts_conversations_and_the_last_question():
     assert generate(ScriptedModel({"Capital of Italy?": "Rome"}), TALK).text == "Rome"
     with pytest.raises(ModelError) as caught:
         generate(ScriptedModel({"a": "b"}, name="parrot"), TALK)
-    assert str(caught.value) == "parrot was asked 'Capital of Italy?': it has no answer to that"
+    assert (
+        str(caught.value)
+        == "parrot was asked 'Capital of Italy?': there is no answer for this prompt"
+    )
     assert not caught.value.fatal
 
 
@@ -54,7 +57,7 @@ def test_a_sequence_is_used_up_in_order():
     with pytest.raises(ModelError, match="down"):
         generate(model)
     assert generate(model).text == "three"
-    with pytest.raises(ModelError, match="its 3 answers are used up"):
+    with pytest.raises(ModelError, match="all 3 answers are used up"):
         generate(model)
     assert model.n_calls == 4
 
@@ -101,7 +104,7 @@ def test_what_has_no_numbers_is_refused(answers, message):
 def test_one_text_for_everything_stops_a_run_of_log_likelihoods_at_once():
     model = ScriptedModel("Rome", name="parrot")
     jobs = [Job(f"q{n}", 1, CHOICES) for n in range(5)]
-    with pytest.raises(ModelError, match="parrot has one text for everything") as caught:
+    with pytest.raises(ModelError, match="parrot returns one text for all requests") as caught:
         run_jobs(jobs, model)
     assert caught.value.kind == "unsupported"
     assert "\n" not in str(caught.value)

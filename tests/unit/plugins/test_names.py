@@ -102,7 +102,7 @@ class TestModels:
         ("name", "options", "message"),
         [
             ("scripted:x", {"nam": "y"}, r"has no option 'nam'; did you mean 'name'\?"),
-            ("scripted:", {}, "say which after the colon"),
+            ("scripted:", {}, "lacks a name after the colon"),
             ("openai", {}, "needs model, .*; write openai:NAME"),
         ],
     )

@@ -19,13 +19,7 @@ DEFAULT_SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Huggin
 
 
 class ChatFormat:
-    """Chat format of a model.
-
-    Parameters
-    ----------
-    template : str
-        Chat template of the weights.
-    """
+    """Chat format of a model, given by the chat template of its weights."""
 
     def __init__(self, template: str) -> None:
         self._template = template
@@ -56,7 +50,7 @@ class ChatFormat:
         """Return the texts of a conversation, and whether each is a control token."""
         if not self.is_known:
             raise ModelError(
-                "the model has no chat template of a known form; pass the prompt as text",
+                "the model has no supported chat template; pass the prompt as text",
                 kind="unsupported",
             )
         turns = [(message.role.value, message.content) for message in messages]

@@ -129,7 +129,7 @@ class Tensor:
                 self._expand(self._blocks[at : at + _STEP], flat[at : at + _STEP])
             finite = bool(scales) or bool(np.isfinite(out).all())
         if not finite:
-            raise ArtifactError(f"{self._path}: tensor {self.name!r} holds infinities or NaN")
+            raise ArtifactError(f"{self._path}: tensor {self.name!r} contains infinities or NaN")
         return out
 
 
@@ -144,21 +144,9 @@ class GGUFFile:
     def tensor(
         self, name: str, shape: tuple[int, ...], out: Float32Array | None = None
     ) -> Float32Array:
-        """Return a tensor decoded to float32.
+        """Return a tensor of a given shape decoded to float32, in a new array or in ``out``.
 
-        Parameters
-        ----------
-        name : str
-            Name in the file.
-        shape : tuple of int
-            Expected shape.
-        out : array, optional
-            Contiguous output array of that shape.
-
-        Raises
-        ------
-        ArtifactError
-            If the tensor is missing or has another shape.
+        Raises `ArtifactError` if the tensor is missing or has another shape.
         """
         if name not in self.tensors:
             raise ArtifactError(f"{self.path}: there is no tensor {name!r}")
@@ -207,7 +195,7 @@ class _Cursor:
     def count(self, what: str, least_bytes: int) -> int:
         n = int(self.number("<Q"))
         if n * least_bytes > len(self.view) - self.at:
-            self.fail(f"it claims {n} {what}, more than fit in it")
+            self.fail(f"it declares {n} {what}, more than fit in it")
         return n
 
     def text(self) -> str:
@@ -224,7 +212,7 @@ class _Cursor:
         if inner == _STRING:
             return self._texts(self.count("texts", 8))
         if inner not in _NUMBERS:
-            self.fail(f"an array before byte {self.at} is of the unknown type {inner}")
+            self.fail(f"an array before byte {self.at} has the unknown type {inner}")
         dtype = np.dtype(_NUMBERS[inner])
         n = self.count("numbers", dtype.itemsize)
         return np.frombuffer(self.take(n * dtype.itemsize), dtype).tolist()
@@ -249,7 +237,7 @@ class _Cursor:
         if kind == _STRING:
             return self.text()
         if kind not in _NUMBERS:
-            self.fail(f"a value before byte {self.at} is of the unknown type {kind}")
+            self.fail(f"a value before byte {self.at} has the unknown type {kind}")
         return self.number(_NUMBERS[kind])
 
 
@@ -288,7 +276,7 @@ def read_gguf(path: str | Path) -> GGUFFile:
     tensors: dict[str, Tensor] = {}
     for name, shape, kind, offset in heads:
         if name in tensors:
-            cursor.fail(f"tensor {name!r} is there twice")
+            cursor.fail(f"tensor {name!r} occurs twice")
         tensors[name] = _tensor(cursor, data, name, shape, kind, start + offset)
     return GGUFFile(cursor.path, metadata, tensors)
 
@@ -311,7 +299,7 @@ def _begun(path: Path) -> tuple[_Cursor, NDArray[np.uint8], int, dict[str, Any]]
         cursor.fail("it does not begin with 'GGUF'")
     version = cursor.number("<I")
     if version not in (2, 3):
-        cursor.fail(f"it is of version {version}, not 2 or 3")
+        cursor.fail(f"it has version {version}; only 2 and 3 are supported")
     n_tensors = cursor.count("tensors", 24)
     n_entries = cursor.count("entries", 12)
     metadata: dict[str, Any] = {}
@@ -347,9 +335,9 @@ def _tensor(
     kind = _KINDS[number]
     size = math.prod(shape)
     if size % kind.per_block or (shape and shape[-1] % kind.per_block):
-        cursor.fail(f"the rows of tensor {name!r} are not whole blocks of {kind.per_block}")
+        cursor.fail(f"the row length of tensor {name!r} is not a multiple of {kind.per_block}")
     end = start + size // kind.per_block * kind.dtype.itemsize
     if end > len(data):
-        cursor.fail(f"tensor {name!r} reaches to byte {end} of {len(data)}")
+        cursor.fail(f"tensor {name!r} ends at byte {end}, but the file has {len(data)} bytes")
     blocks = data[start:end].view(kind.dtype)
     return Tensor(name, shape, kind.name, blocks, kind.expand, str(cursor.path))

@@ -31,7 +31,7 @@ class EmbeddedModel(BatchedModel):
     max_batch_tokens : int, default 512
         Number of tokens per pass when scoring.
     max_tokens : int, default 256
-        Maximum number of tokens of an answer, if the request sets none.
+        Maximum number of tokens of an answer if the request has no limit.
     context_length : int, optional
         Maximum context length; by default that of the file (8192).
     control_tokens : bool, default True
@@ -40,8 +40,8 @@ class EmbeddedModel(BatchedModel):
 
     Notes
     -----
-    A continuation is scored after exactly the tokens of its prompt; an empty prompt stands for the
-    beginning-of-text token. Log-likelihoods agree with transformers in float32 to 1e-3 nats, and
+    A continuation is scored after exactly the tokens of its prompt; an empty prompt is replaced
+    by the beginning-of-text token. Log-likelihoods agree with transformers in float32 to 1e-3 nats, and
     are reproducible to about 1e-5 across batches. Prompts are never truncated: a prompt that does
     not fit raises `ModelError` of kind "too_long". Without a seed, sampling uses a seed derived
     from the request.

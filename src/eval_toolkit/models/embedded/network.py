@@ -95,23 +95,17 @@ def causal(n: int) -> Float32Array:
 class Network:
     """Llama-type network with the weights of a GGUF file.
 
-    Parameters
-    ----------
-    file : GGUFFile
-        GGUF file with the architecture "llama".
-
-    Raises
-    ------
-    ArtifactError
-        If the architecture is not supported, or the tensor shapes are inconsistent.
+    Raises `ArtifactError` if the architecture is unsupported or the tensor shapes are inconsistent.
     """
 
     def __init__(self, file: GGUFFile) -> None:
         if (kind := file.value("general.architecture", str)) != "llama":
-            raise ArtifactError(f"{file.path}: its architecture is {kind!r}; only 'llama' is known")
+            raise ArtifactError(
+                f"{file.path}: its architecture is {kind!r}; only 'llama' is supported"
+            )
         scaling = file.metadata.get("llama.rope.scaling.type", "none")
         if scaling != "none":
-            raise ArtifactError(f"{file.path}: its rope scaling {scaling!r} is not known")
+            raise ArtifactError(f"{file.path}: its rope scaling {scaling!r} is not supported")
         self.n_layers = _size(file, "block_count")
         self.n_heads = _size(file, "attention.head_count")
         self.n_kv_heads = _size(file, "attention.head_count_kv", self.n_heads)
@@ -144,8 +138,8 @@ class Network:
         )
         if not fits:
             raise ArtifactError(
-                f"{file.path}: {self.n_heads} heads, {self.n_kv_heads} of them with keys, do not "
-                f"divide a width of {self.width}"
+                f"{file.path}: inconsistent shapes: {self.n_heads} heads, {self.n_kv_heads} with "
+                f"keys, and a width of {self.width}"
             )
 
     def _read_layers(self, file: GGUFFile) -> list[_Layer]:
@@ -273,7 +267,7 @@ class _Work:
 def _size(file: GGUFFile, key: str, default: int | None = None) -> int:
     size = int(file.value(f"llama.{key}", int, default))
     if not 0 < size < 1 << 24:
-        raise ArtifactError(f"{file.path}: metadata 'llama.{key}' is {size}")
+        raise ArtifactError(f"{file.path}: metadata 'llama.{key}' is {size}, which is out of range")
     return size
 
 

@@ -53,16 +53,9 @@ class _Tree:
 
 
 class Scoring:
-    """Log-likelihood scoring with a network.
+    """Log-likelihood scoring with a network, ``max_tokens`` per pass.
 
-    Parameters
-    ----------
-    network : Network
-        Network of the model.
-    max_tokens : int
-        Number of tokens per pass.
-    check : callable
-        Called before every pass; may raise to stop.
+    ``check`` is called before every pass and may raise to stop.
     """
 
     def __init__(self, network: Network, max_tokens: int, check: Callable[[], None]) -> None:
@@ -177,7 +170,7 @@ class Scoring:
     def _foretold(
         self, hidden: Float32Array, which: NDArray[np.intp], targets: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Return the log-probability of each target after column ``which``, and if it is greedy."""
+        """Return the log-probability of each target after column ``which``, and its greediness."""
         logprobs = np.empty(len(targets))
         greedy = np.empty(len(targets), dtype=bool)
         for start in range(0, hidden.shape[1], _COLUMNS):

@@ -45,17 +45,9 @@ _BYTES = {letter: byte for byte, letter in enumerate(_LETTERS)}
 
 
 class Tokenizer:
-    """Tokenizer of a GGUF file.
+    """Tokenizer with the vocabulary and the merges in the metadata of a GGUF file.
 
-    Parameters
-    ----------
-    file : GGUFFile
-        File whose metadata contain the vocabulary and the merges.
-
-    Raises
-    ------
-    ArtifactError
-        If the type of the file's tokenizer is not supported.
+    Raises `ArtifactError` if the type of the file's tokenizer is not supported.
     """
 
     def __init__(self, file: GGUFFile) -> None:
@@ -63,7 +55,8 @@ class Tokenizer:
             found = file.value(f"tokenizer.ggml.{key}", str)
             if found != known:
                 raise ArtifactError(
-                    f"{file.path}: its tokenizer.ggml.{key} is {found!r}; only {known!r} is known"
+                    f"{file.path}: its tokenizer.ggml.{key} is {found!r}; only {known!r} is "
+                    "supported"
                 )
         self._tokens: list[str] = file.value("tokenizer.ggml.tokens", list)
         self._ids = {token: at for at, token in enumerate(self._tokens)}
@@ -94,19 +87,10 @@ class Tokenizer:
         return int(token)
 
     def encode(self, text: str, *, control: bool = False) -> list[int]:
-        """Return the ids of a text.
+        """Return the ids of a text, without beginning-of-text and end-of-text tokens.
 
-        Parameters
-        ----------
-        text : str
-            Text; lone surrogates become the replacement character.
-        control : bool, default False
-            Whether control tokens in the text are recognised.
-
-        Returns
-        -------
-        list of int
-            Token ids without beginning-of-text and end-of-text tokens.
+        Lone surrogates become the replacement character; ``control`` enables parsing of control
+        tokens.
         """
         text = whole_text(text)
         if not (control and self.control):
@@ -196,15 +180,7 @@ def _digits(text: str) -> re.Pattern[str]:
 
 
 class TextStream:
-    """Incremental decoding of tokens to text.
-
-    Parameters
-    ----------
-    tokenizer : Tokenizer
-        Tokenizer of the tokens.
-    stops : sequence of str
-        Stop strings; the text ends before the first of them.
-    """
+    """Incremental decoding of tokens to text, which ends before the first stop string."""
 
     def __init__(self, tokenizer: Tokenizer, stops: Sequence[str] = ()) -> None:
         self._tokenizer = tokenizer

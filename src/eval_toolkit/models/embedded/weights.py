@@ -51,21 +51,14 @@ class Weights:
 def load_weights(path: Path | None) -> Weights:
     """Return the weights of a file, shared while any model uses them.
 
-    Parameters
-    ----------
-    path : Path, optional
-        GGUF file; by default the downloaded one, whose hash is checked.
-
-    Raises
-    ------
-    ModelError
-        With kind "not_found" or "unsupported".
+    By default, the file is the downloaded one, whose hash is checked. Raises `ModelError` of kind
+    "not_found" or "unsupported".
     """
     where = (model_path() if path is None else path).resolve()
     try:
         stat = where.stat()
     except OSError as error:
-        raise ModelError(f"{path}: {error.strerror}", kind="not_found") from None
+        raise ModelError(f"{path or where}: {error.strerror}", kind="not_found") from None
     key = where, stat.st_size, stat.st_mtime_ns
     with _lock:
         found = _loaded.get(key)
@@ -73,7 +66,7 @@ def load_weights(path: Path | None) -> Weights:
             found = _loaded[key] = _readable(Weights, where, where)
     if path is None and found.sha256 != WEIGHTS_SHA256:
         raise ModelError(
-            f"{where} is not what was fetched: its sha256 is {found.sha256}; "
+            f"{where} is damaged or was replaced: its sha256 is {found.sha256}; "
             "run: eval-toolkit models fetch --force",
             kind="not_found",
         )

@@ -53,7 +53,7 @@ class _Sums:
 
     def answer(self) -> Answer:
         if any(map(math.isnan, self.totals)):
-            return ModelError("the network gave NaN; load it with dtype='float32'")
+            return ModelError("the network returned NaN; load it with dtype='float32'")
         return RawLoglikelihood(
             self.totals,
             self.request.continuations,
@@ -108,7 +108,9 @@ class Engine:
         text, ids = _tokens.read_prompt(self.tokenizer, request)
         left = self.context_length - len(ids)
         if left < 1:
-            raise self._too_long(f"the prompt has {len(ids)} tokens, which leaves room for none")
+            raise self._too_long(
+                f"the prompt has {len(ids)} tokens, which leaves no room for an answer"
+            )
         return Row(
             place=place,
             request=request,
@@ -143,7 +145,7 @@ class Engine:
     ) -> list[Shared]:
         start = self.tokenizer.start
         if start is None:
-            raise ModelError("the tokenizer has no token to begin a text with", kind="unsupported")
+            raise ModelError("the tokenizer has no beginning-of-text token", kind="unsupported")
         texts = [self.tokenizer.encode(text, control=False) for text in request.continuations]
         answers[place] = _Sums(request, "", 1, [len(ids) for ids in texts])
         return [

@@ -36,15 +36,7 @@ def transformers_library() -> ModuleType:
 
 
 class Source:
-    """Folder of weights, or hub model pinned to a commit.
-
-    Parameters
-    ----------
-    name_or_path : str
-        Folder, or name on the hub.
-    revision : str, optional
-        Branch, tag or commit on the hub.
-    """
+    """Folder of weights, or hub model pinned to the commit of a revision."""
 
     def __init__(self, name_or_path: str, revision: str | None) -> None:
         self.place = name_or_path
@@ -70,7 +62,7 @@ class Source:
             if file.suffix in _WEIGHTS and file.is_file()
         )
         if not files:
-            raise ModelError(f"{self.place} holds no weights", kind="not_found")
+            raise ModelError(f"{self.place} contains no weight files", kind="not_found")
         parts = "\n".join(f"{file.name} {sha256_file(file)}" for file in files)
         return hashlib.sha256(parts.encode()).hexdigest()
 

@@ -57,7 +57,7 @@ class HuggingFaceModel(LocalModel):
     max_batch_tokens : int, default 4096
         Maximum number of tokens in a batch, including padding and copies of shared contexts.
     max_tokens : int, default 256
-        Maximum number of tokens of an answer, if the request sets none.
+        Maximum number of tokens of an answer if the request has no limit.
     context_length : int, optional
         Maximum context length; by default that of the model's configuration.
     chat_template : str, optional
@@ -99,7 +99,9 @@ class HuggingFaceModel(LocalModel):
         if (tokenizer is None) != (model is None):
             raise InvalidInputError("give `tokenizer` and `model` together, or neither")
         if revision is not None and Path(name_or_path).is_dir():
-            raise InvalidInputError(f"`revision` is {revision!r}, but a folder has no revisions")
+            raise InvalidInputError(
+                f"`revision` is {revision!r}, but a folder has no revisions; omit it"
+            )
         self.name_or_path = str(name_or_path)
         self.revision = revision
         self.device = device
@@ -208,7 +210,7 @@ class HuggingFaceModel(LocalModel):
         length: int | None = getattr(config, "max_position_embeddings", None)
         if not length:
             raise ModelError(
-                f"{self.name} has no context length; pass context_length=",
+                f"{self.name} does not state its context length; pass `context_length`",
                 kind="unsupported",
             )
         return length

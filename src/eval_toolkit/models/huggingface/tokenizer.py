@@ -84,7 +84,7 @@ class HubTokenizer:
         template = self.chat_template
         if template is None:
             raise ModelError(
-                "the tokenizer has no chat template; pass chat_template= or send a finished text",
+                "the tokenizer has no chat template; pass `chat_template`, or the prompt as text",
                 kind="unsupported",
             )
         cue = messages[-1].role is Role.ASSISTANT
@@ -99,6 +99,6 @@ class HubTokenizer:
             )
         except Exception as error:  # templates may raise any exception, e.g. for two user turns
             raise ModelError(
-                f"the chat template refuses the messages: {error}", kind="bad_request"
+                f"the chat template rejects the messages: {error}", kind="bad_request"
             ) from error
         return text

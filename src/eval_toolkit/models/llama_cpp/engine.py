@@ -70,15 +70,7 @@ def start_server(
 
 
 class Engine:
-    """Loaded model file; not thread-safe, except for tokenisation and templates.
-
-    Parameters
-    ----------
-    path : Path
-        GGUF file.
-    n_ctx, threads, gpu_layers : int
-        See `LlamaCppModel`.
-    """
+    """Loaded GGUF file; not thread-safe, except for tokenisation and templates."""
 
     def __init__(self, path: Path, *, n_ctx: int, threads: int, gpu_layers: int) -> None:
         self._path = path
@@ -118,7 +110,7 @@ class Engine:
         return answer
 
     def forced(self, ids: Sequence[int], token: int) -> tuple[float, bool]:
-        """Return the log-probability of a token after ``ids``, and whether it is most likely.
+        """Return the log-probability of a token after ``ids``, and whether it is the most likely.
 
         Cached tokens of ``ids`` are not processed again: call `prime` first.
         """
@@ -128,10 +120,13 @@ class Engine:
             for other in found.get("top_logprobs", ()):
                 if other["id"] == token:
                     return float(other["logprob"]), other is found["top_logprobs"][0]
-            raise ModelError(f"llama.cpp gives no probability of token {token}", kind="unsupported")
+            raise ModelError(
+                f"llama.cpp returned no probability for token {token}", kind="unsupported"
+            )
         if found["id"] != token:
             raise ModelError(
-                f"llama.cpp answered token {found['id']} where {token} was forced", kind="garbled"
+                f"llama.cpp generated token {found['id']} although {token} was forced",
+                kind="garbled",
             )
         return min(float(found["logprob"]), 0.0), found["top_logprobs"][0]["id"] == token
 

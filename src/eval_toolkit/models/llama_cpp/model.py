@@ -35,13 +35,13 @@ class LlamaCppModel(LocalModel):
     name : str, optional
         Name; by default the file name without its suffix.
     n_ctx : int, default 4096
-        Maximum number of tokens of prompt and answer; 0 for the trained length.
+        Maximum number of tokens of prompt and answer; 0 for the context length of training.
     threads : int, default 1
-        Number of threads. It may affect the last digits.
+        Number of threads; may affect the last digits of results.
     gpu_layers : int, default 0
         Number of layers on a GPU, if xllamacpp supports it.
     max_tokens : int, default 256
-        Maximum number of tokens of an answer, if the request sets none.
+        Maximum number of tokens of an answer if the request has no limit.
 
     Notes
     -----
@@ -125,7 +125,9 @@ class LlamaCppModel(LocalModel):
         text, ids = _tokens.read_prompt(self._engine, request)
         left = self._engine.n_ctx - len(ids)
         if left < 1:
-            raise self._too_long(f"the prompt has {len(ids)} tokens, which leaves room for none")
+            raise self._too_long(
+                f"the prompt has {len(ids)} tokens, which leaves no room for an answer"
+            )
         answer = self._engine.complete(
             ids,
             max_tokens=min(request.max_tokens or self.max_tokens, left),
@@ -171,7 +173,9 @@ class LlamaCppModel(LocalModel):
 
     def _windows(self, text: str) -> list[tuple[list[int], list[int]]]:
         if self._engine.start is None:
-            raise ModelError("the model has no token to begin a text with", kind="unsupported")
+            raise ModelError(
+                "the model has no beginning-of-text token to start a text", kind="unsupported"
+            )
         ids = self._engine.encode(text, control=False)
         # llama.cpp needs room for the generated token
         return list(_tokens.rolling_windows(ids, self._engine.start, self._engine.n_ctx - 1))

@@ -45,7 +45,7 @@ class LlamaCppServer:
     api_key : str, optional
         Key that clients must send; passed through a pipe, not on a command line.
     timeout_s : float, default 120.0
-        Timeout of loading in seconds.
+        Timeout for loading the model, in seconds.
 
     Attributes
     ----------

@@ -57,16 +57,16 @@ class Address:
     @classmethod
     def read(cls, base_url: str) -> "Address":
         """Parse an address; raise an error with an explanation if it is invalid."""
-        parts = urlsplit(base_url) if isinstance(base_url, str) else SplitResult("", "", "", "", "")
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        parts = _parts(base_url)
+        if parts is None:
             shown = redact_secrets(base_url)
             raise InvalidInputError(
                 f"`base_url` is {shown!r}; it must look like 'http://localhost:8000/v1'"
             )
         if "@" in parts.netloc or redact_secrets(base_url) != base_url:
             raise InvalidInputError(
-                f"`base_url` for {parts.hostname} holds a password or a key; leave it out and name "
-                "an environment variable with `api_key_env` or `headers_env`"
+                f"`base_url` for {parts.hostname} contains a password or a key; remove it and "
+                "name an environment variable with `api_key_env` or `headers_env`"
             )
         base = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         query = f"?{parts.query}" if parts.query else ""
@@ -107,6 +107,16 @@ class Address:
         """Return the URL of a path; paths that start with / are relative to the root."""
         start = f"{self.root}{path}" if path.startswith("/") else f"{self.base}/{path}"
         return f"{start}{self.query}"
+
+
+def _parts(address: Any) -> SplitResult | None:
+    """Return the parts of an address; None if no request could be sent there."""
+    try:
+        parts = urlsplit(address)
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except (ValueError, AttributeError):  # no text; no IPv6 address or no port where there is one
+        return None
+    return parts if known and len(address.split()) == 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,11 +242,11 @@ class Endpoint:
         return self._key_env
 
     def goes_to(self, model: str) -> str:
-        """Return in words where prompts go, and the variable with the key that is sent."""
+        """Return a message that states where prompts go and which variable contains the key."""
         keys = [self._key_env] if self._key_env and os.environ.get(self._key_env) else []
         keys += self._headers_env.values()
         key = f"with the key in {' and '.join(keys)}" if keys else "without a key"
-        tried = ", or its /v1 if nothing is there" if self.address.below_v1 else ""
+        tried = ", or to its /v1 if that is not found" if self.address.below_v1 else ""
         return f"openai:{model}: prompts go to {self.address.base}{tried}, {key}"
 
     @property
@@ -388,11 +398,12 @@ class Endpoint:
                 raw = await self._body(path, response)
         except TimeoutError:
             raise EndpointError(
-                f"{self._where(path)} gave no answer within {self._timeout_s:g} s", kind="timeout"
+                f"{self._where(path)} did not answer within {self._timeout_s:g} s", kind="timeout"
             ) from None
         except aiohttp.ClientPayloadError:
             raise EndpointError(
-                f"{self._where(path)} broke off in the middle of its answer", kind="garbled"
+                f"{self._where(path)} closed the connection in the middle of its answer",
+                kind="garbled",
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             words = (str(error) or type(error).__name__).replace(" ssl:default", "")
@@ -419,8 +430,7 @@ class Endpoint:
             n += len(part)
             if n > ANSWER_BYTES:
                 raise EndpointError(
-                    f"{self._where(path)} answered more than {ANSWER_BYTES} bytes, which is the most "
-                    "that is read",
+                    f"{self._where(path)} answered with more than {ANSWER_BYTES} bytes",
                     kind="garbled",
                     status=response.status,
                 )
@@ -436,13 +446,13 @@ class Endpoint:
         except (ValueError, RecursionError):
             start = one_line(raw[:60].decode("utf-8", "replace"), secrets)
             raise EndpointError(
-                f"{self._where(path)} answered {len(raw)} bytes that are not JSON: {start!r}",
+                f"{self._where(path)} answered with {len(raw)} bytes that are not JSON: {start!r}",
                 kind="garbled",
                 status=200,
             ) from None
         if not isinstance(payload, dict):
             raise EndpointError(
-                f"{self._where(path)} answered a {type(payload).__name__}, not an object",
+                f"{self._where(path)} answered with a {type(payload).__name__}, not a JSON object",
                 kind="garbled",
                 status=200,
             )
@@ -460,7 +470,7 @@ class Endpoint:
         except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
             # Any part of an answer may have any type; explicit checks cannot cover all cases.
             raise EndpointError(
-                f"{self._where(path)} answered what cannot be read: {type(error).__name__}",
+                f"{self._where(path)} sent an answer that cannot be parsed: {type(error).__name__}",
                 kind="garbled",
                 status=200,
             ) from error
@@ -478,7 +488,7 @@ class Endpoint:
 
     def _key_hint(self) -> str:
         if self._key_env is None:
-            return "name the environment variable that holds the key with `api_key_env`"
+            return "set `api_key_env` to the environment variable with the key"
         there = "is set" if os.environ.get(self._key_env) else "is not set"
         return f"the environment variable {self._key_env} {there}"
 

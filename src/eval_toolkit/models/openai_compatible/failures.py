@@ -143,27 +143,10 @@ def from_status(
     secrets: Iterable[str] = (),
     hint: str = "",
 ) -> EndpointError:
-    """Return the error for an HTTP status and its body.
+    """Return the error for an HTTP status from 300 to 599.
 
-    Parameters
-    ----------
-    where : str
-        Host and path, for the message.
-    status : int
-        HTTP status, 300 to 599.
-    headers : mapping of str to str
-        Response headers with lower-case names.
-    body : bytes
-        Response body.
-    secrets : iterable of str
-        Texts to remove from the message.
-    hint : str
-        Advice added if the server requires a key.
-
-    Returns
-    -------
-    EndpointError
-        Error to raise.
+    The message names ``where`` (host and path) and contains no secrets; ``hint`` is advice added if
+    the server requires a key. Names of headers are in lower case.
     """
     if 300 <= status < 400:
         target = one_line(headers.get("location", "another address"), secrets)
@@ -202,17 +185,7 @@ def from_body(where: str, payload: Mapping[str, Any], secrets: Iterable[str] = (
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
     """Return the requested delay in seconds from any of the common headers, or None.
 
-    Parameters
-    ----------
-    headers : mapping of str to str
-        Response headers with lower-case names.
-    now : datetime, optional
-        Time to compare a date with; by default the current time.
-
-    Returns
-    -------
-    float or None
-        Nonnegative delay, or None if there is no such header.
+    Names of headers are in lower case; a date is compared with ``now``.
 
     Examples
     --------

@@ -86,7 +86,7 @@ class OpenAICompatible:
         Delay before the second try, unless the server specifies one; doubled each time, with
         jitter.
     total_timeout_s : float, default 600
-        Time after the first failure in which retries are made.
+        Seconds after the first failure during which retries start.
     requests_per_minute, tokens_per_minute : float, optional
         Rate limits.
     prices : tuple of two floats, optional
@@ -94,9 +94,9 @@ class OpenAICompatible:
     adaptive : bool, default True
         Whether to halve the concurrency on 429 and timeouts and increase it again.
     loglikelihood : {"auto", "echo", "prompt_logprobs", "force", "off"}
-        Method of scoring; each is verified before use.
+        Method for log-likelihoods; each is verified before use.
     start_text : str
-        Text before a text that is scored from its first token: the BOS token, for servers that do
+        Prefix of texts that are scored from their first token: the BOS token, for servers that do
         not add one.
     completions_for_text : bool, default True
         Whether to send text prompts to ``/completions``; False sends them as a user message.
@@ -105,9 +105,11 @@ class OpenAICompatible:
         the two additional fields for vLLM ("vllm"); or at the end of the last user message, for
         servers that do not continue messages ("user"). Repeated cues are removed from answers.
     max_tokens_field : str, optional
-        ``"max_completion_tokens"`` for OpenAI, ``"max_tokens"`` elsewhere.
+        Field of the token limit; by default ``"max_completion_tokens"`` for OpenAI, else
+        ``"max_tokens"``.
     default_max_tokens : int, default 1024
-        Limit of text prompts without one, since servers would stop after 16 tokens.
+        Maximum number of tokens of an answer to a text prompt if the request has no limit; most
+        servers would stop after 16 tokens.
     extra_body : mapping, optional
         Fields added to every body; None removes a field (``{"temperature": None}`` for models that
         reject it).
@@ -160,7 +162,7 @@ class OpenAICompatible:
         **server: Unpack[_ServerOptions],
     ) -> None:
         if not isinstance(model, str) or not model.strip():
-            raise InvalidInputError(f"`model` is {model!r}; it must be the server's name for it")
+            raise InvalidInputError(f"`model` is {model!r}; it must be the name used by the server")
         secrets = {"api_key_env": api_key_env, "headers_env": headers_env}
         server_named = the_server()
         if base_url is None:
@@ -169,7 +171,7 @@ class OpenAICompatible:
             prices = server_named.prices.of(model)
         if prices is None and server_named.spending is not None:
             raise InvalidInputError(
-                f"`max_cost` needs the prices of openai:{model}; add it to the file of `prices`"
+                f"`max_cost` needs the prices of openai:{model}; add them to the file of prices"
             )
         address = Address.read(base_url)
         refuse_address(address.base, secrets)
@@ -389,7 +391,9 @@ class OpenAICompatible:
         from eval_toolkit.models.openai_compatible.proving import prove
 
         if not self._ways:
-            return ModelError("log-likelihoods are switched off", kind="unsupported")
+            return ModelError(
+                "log-likelihoods are disabled by loglikelihood='off'", kind="unsupported"
+            )
         try:
             return await prove(self._server, self._ways)
         except ModelError as error:
@@ -415,7 +419,7 @@ class OpenAICompatible:
         return await examine(self._server, self.generate, self._ways)
 
     def check_sync(self) -> "EndpointReport":
-        """Same as `check`, outside of an event loop."""
+        """Same as `check`, for use outside of an event loop."""
         return asyncio.run(self.check())
 
     async def aclose(self) -> None:
@@ -437,7 +441,7 @@ def _key_env(name: str | None) -> str | None:
     if name is not None and not os.environ.get(name, "").strip():
         raise InvalidInputError(
             f"`api_key_env`: the environment variable {redact_secrets(name)} is not set; it must "
-            "hold the key"
+            "contain the key"
         )
     return name
 
@@ -455,7 +459,8 @@ def _prices(prices: tuple[float, float] | None) -> tuple[float, float]:
         return 0.0, 0.0
     if isinstance(prices, str) or len(prices) != 2:
         raise InvalidInputError(
-            f"`prices` is {prices!r}; give two numbers, per million tokens of prompt and of answer"
+            f"`prices` is {prices!r}; it must be two numbers: the prices per million tokens of prompt "
+            "and of answer"
         )
     given, made = (validation.number(price, "prices", low=0.0) for price in prices)
     return given, made

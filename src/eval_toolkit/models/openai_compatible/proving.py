@@ -43,25 +43,10 @@ class Unproven(Exception):  # noqa: N818 - reported as a finding, not as an erro
 
 
 async def prove(server: Server, ways: Sequence[str]) -> Scoring:
-    """Return the first method that passes verification.
+    """Return the first method that passes verification, in order of preference.
 
-    Parameters
-    ----------
-    server : Server
-        Server to verify.
-    ways : sequence of str
-        Names from `wire.WAYS`, in order of preference.
-
-    Returns
-    -------
-    Scoring
-        Ready for use.
-
-    Raises
-    ------
-    ModelError
-        With kind "unsupported" and the result of each method; other errors if the server cannot be
-        queried at all.
+    Raises `ModelError` of kind "unsupported" with the result of each method if none passes, and
+    other errors if the server cannot be queried at all.
     """
     found = []
     chosen: list[tuple[str, NextToken]] | None = None
@@ -82,7 +67,7 @@ async def prove(server: Server, ways: Sequence[str]) -> Scoring:
                 break
             found.append(f"{way}: {error}")
     raise ModelError(
-        f"{server.endpoint.address.shown} gives no log-likelihoods that prove right; "
+        f"no method for log-likelihoods passes verification at {server.endpoint.address.shown}: "
         + "; ".join(found),
         kind="unsupported",
     )
@@ -119,11 +104,11 @@ def _look(scored: ScoredText, text: str) -> None:
     """Raise if an answer does not match the sent text."""
     if not scored.is_about(text):
         got = (scored.text or "")[:40]
-        raise Unproven(f"the text does not come back (sent {text!r}, got {got!r})")
+        raise Unproven(f"it returned another text (sent {text!r}, got {got!r})")
     numbers = scored.logprobs
     if not numbers or numbers[0] is not None:
         raise Unproven(
-            f"the first token has a log-probability ({numbers[:1]}), nothing is before it"
+            f"the first token has a log-probability ({numbers[:1]}), but nothing precedes it"
         )
     for at, number in enumerate(numbers[1:], 1):
         if not is_logprob(number):
@@ -136,9 +121,9 @@ def _ruler(texts: Sequence[str], answers: Sequence[ScoredText], way: str) -> Rul
     measured = []
     for text, scored in zip(texts, answers, strict=True):
         if scored.offsets is None:
-            raise Unproven("it does not say where tokens begin")
+            raise Unproven("it does not report where tokens start")
         if scored.n_prompt is None:
-            raise Unproven("it does not count the tokens of the prompt")
+            raise Unproven("it does not report the number of prompt tokens")
         # The one generated token begins where the text ends.
         if scored.n_prompt < len(scored.offsets):
             measured.append((text, scored.offsets[scored.n_prompt]))
@@ -150,7 +135,7 @@ def _ruler(texts: Sequence[str], answers: Sequence[ScoredText], way: str) -> Rul
 
 def _agree(found: float, expected: float, what: str) -> None:
     if abs(found - expected) > TOLERANCE:
-        raise Unproven(f"it gives {found:.2f} for {what} where a completion gives {expected:.2f}")
+        raise Unproven(f"it returned {found:.2f} for {what}, but {expected:.2f} in a completion")
 
 
 async def _takes_lists(
@@ -194,7 +179,7 @@ async def _prove_forcing(server: Server, chosen: Sequence[tuple[str, NextToken]]
         if math.exp(unlikely.logprob) + math.exp(token.logprob) > 1.0 + TOLERANCE / 4:
             raise Unproven(
                 f"two tokens after {probe!r} have probabilities {math.exp(token.logprob):.2f} and "
-                f"{math.exp(unlikely.logprob):.2f}: the bias is part of what comes back"
+                f"{math.exp(unlikely.logprob):.2f}: they include the logit bias"
             )
         agreed += 1
     if agreed < _CONCLUSIVE:
@@ -205,4 +190,4 @@ async def _prove_forcing(server: Server, chosen: Sequence[tuple[str, NextToken]]
 def _is_forced(token: NextToken, token_id: int, piece: str) -> None:
     known = token.token_id is not None
     if (token.token_id != token_id) if known else (piece == "" or token.token != piece):
-        raise Unproven(f"token {token_id} ({piece!r}) was forced and {token.token!r} came back")
+        raise Unproven(f"token {token_id} ({piece!r}) was forced, but {token.token!r} was returned")

@@ -96,26 +96,10 @@ async def examine(
     generate: Callable[[GenerateRequest], Awaitable[Any]],
     ways: tuple[str, ...],
 ) -> EndpointReport:
-    """Test all capabilities of an endpoint.
+    """Test all capabilities of an endpoint; failures are lines of the report.
 
-    Parameters
-    ----------
-    server : Server
-        Server to examine.
-    generate : callable
-        ``generate`` method of the model.
-    ways : tuple of str
-        Scoring methods to test; empty to skip.
-
-    Returns
-    -------
-    EndpointReport
-        Report in which failures are lines.
-
-    Raises
-    ------
-    ModelError
-        If the server cannot be reached or requires a key.
+    ``ways`` are the scoring methods to test. Raises `ModelError` if the server cannot be reached or
+    requires a key.
     """
     endpoint, model = server.endpoint, server.dialect.model
     lines = [await _line("models", _models(endpoint, model))]
@@ -171,7 +155,7 @@ async def _prefill(
 ) -> tuple[bool, str, float | None]:
     answer = await generate(request)
     goes_on = answer.text.lstrip(" ,\n").startswith("F")
-    how = "goes on after" if goes_on else "does not go on after"
+    how = "continues" if goes_on else "does not continue"
     return goes_on, f"{how} {CUE!r}: {answer.text[:40]!r}", answer.usage.latency_s
 
 
@@ -185,7 +169,7 @@ async def _loglikelihood(server: Server, ways: tuple[str, ...]) -> list[Capabili
         scoring = await prove(server, ways)
     except ModelError as error:
         return [Capability("loglikelihood", False, str(error))]
-    found = [Capability("loglikelihood", True, f"proven by {scoring.name}")]
+    found = [Capability("loglikelihood", True, f"verified with {scoring.name}")]
     if isinstance(scoring, WholeText):
         how = "all choices in one request" if scoring.takes_lists else "one request per choice"
         found.append(Capability("list prompts", scoring.takes_lists, how))

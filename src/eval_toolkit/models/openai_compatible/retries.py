@@ -36,29 +36,13 @@ def _quiet() -> None:
 async def ask_again(
     ask: Callable[[], Awaitable[T]], failure: ModelError, rule: RetryRule
 ) -> tuple[T, int]:
-    """Retry until a try succeeds or the rule stops; the first try has already failed.
+    """Retry after a first failure; return the answer and the number of the successful try.
 
-    Parameters
-    ----------
-    ask : callable
-        Function for one try; raises `ModelError`.
-    failure : ModelError
-        Failure of the first try.
-    rule : RetryRule
-        Rule for stopping.
-
-    Returns
-    -------
-    tuple of object and int
-        The answer, and the number of the successful try.
-
-    Raises
-    ------
-    ModelError
-        The last failure, with the number of tries in ``tries`` and in the message.
+    If the rule stops, the last `ModelError` is raised, with the number of tries in ``tries`` and in
+    the message.
     """
     # Imported lazily, since most requests succeed on the first try.
-    stamina = require("stamina", feature="asking a model again", extra="llm")
+    stamina = require("stamina", feature="retrying a request", extra="llm")
     _quiet()
     deadline = time.monotonic() + rule.total_s
     first: ModelError | None = failure
@@ -93,6 +77,6 @@ async def ask_again(
     except ModelError as error:
         error.tries = tries
         if tries > 1:
-            error.args = (f"{error.args[0]} (asked {tries} times)",)
+            error.args = (f"{error.args[0]} (tried {tries} times)",)
         raise
     raise failure  # pragma: no cover - the loop returns or raises

@@ -66,11 +66,11 @@ class ScoredText:
         """Return the score of the tokens from ``start`` to ``stop`` (exclusive)."""
         numbers = self.logprobs[start:stop]
         if not numbers or len(numbers) < stop - start:
-            raise garbled(f"{len(self.logprobs)} log-probabilities where {stop} are needed")
+            raise garbled(f"{len(self.logprobs)} log-probabilities instead of {stop}")
         if numbers[0] is None and start == 0:
             raise ModelError(
-                "the server gives the first token of a text no log-probability; put something "
-                "before it with `start_text` (the model's BOS token spelled out)",
+                "the server returns no log-probability for the first token of a text; set "
+                "`start_text` to the BOS token of the model",
                 kind="unsupported",
             )
         for number in numbers:
@@ -84,7 +84,7 @@ class ScoredText:
                     continue
                 if number > best + _ABOVE_BEST:
                     raise garbled(
-                        f"a log-probability of {number} where the likeliest token has {best}"
+                        f"a log-probability of {number} but {best} for the likeliest token"
                     )
                 greedy = greedy and number >= best - 1e-6
         return Score(math.fsum(min(number, 0.0) for number in numbers), len(numbers), greedy, start)
@@ -96,7 +96,7 @@ class ScoredText:
 
 def another_text(found: str) -> ModelError:
     """Return the error for results about another text."""
-    return garbled(f"another text than the one that was sent: {found[:40]!r} …")
+    return garbled(f"a text other than the one sent: {found[:40]!r} …")
 
 
 def is_logprob(value: Any) -> bool:
@@ -111,14 +111,9 @@ def _is_number(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Ruler:
-    """Unit and offset of a server's token positions.
+    """Unit ("characters" or "bytes") and offset of a server's token positions.
 
-    Parameters
-    ----------
-    unit : str
-        Unit: "characters" or "bytes".
-    shift : int
-        Offset of the first character, since some servers include a BOS token.
+    ``shift`` is the offset of the first character, since some servers include a BOS token.
     """
 
     unit: str = "characters"
@@ -141,7 +136,7 @@ class Ruler:
             first = bisect_left(offsets, start)
             last = bisect_left(offsets, stop, first)
         except TypeError:
-            raise garbled("text offsets that are no numbers") from None
+            raise garbled("text offsets that are not numbers") from None
         while scored.logprobs[first : first + 1] == [None] and offsets[first + 1 : first + 2] == [
             start
         ]:
@@ -150,7 +145,7 @@ class Ruler:
         if first == len(offsets) or offsets[first] != start or not ends_there:
             raise StraddleError(
                 f"no token ends where the prompt ends ({_tail(prompt)!r} + {continuation[:20]!r}); "
-                "end the prompt without a space and start the continuation with it",
+                "move the space from the end of the prompt to the start of the continuation",
                 kind="bad_request",
             )
         return scored.between(first, last)
@@ -189,7 +184,7 @@ def _echo(choice: Mapping[str, Any], n_prompt: int | None) -> ScoredText:
         raise garbled(f"text of type {type(text).__name__}")
     if offsets is None and tokens is not None:
         if not all(type(token) is str for token in tokens):
-            raise garbled("a token that is no text")
+            raise garbled("a token that is not text")
         offsets = [0, *accumulate(map(len, tokens[:-1]))]
     return ScoredText(numbers, offsets, tops, text, n_prompt)
 
@@ -216,11 +211,11 @@ def in_order(payload: Mapping[str, Any], n: int) -> list[dict[str, Any]]:
         found = len(choices) if isinstance(choices, list) else 0
         raise garbled(f"{found} choices for {n} prompts")
     if not all(type(choice) is dict for choice in choices):
-        raise garbled("a choice that is no object")
+        raise garbled("a choice that is not an object")
     numbers = [choice.get("index", at) for at, choice in enumerate(choices)]
     if numbers != list(range(n)):
         if sorted(numbers, key=str) != sorted(range(n), key=str):
-            raise garbled("choices whose numbers are not those of the prompts")
+            raise garbled("choices whose indices are not those of the prompts")
         choices = sorted(choices, key=lambda choice: choice["index"])
     return choices
 
@@ -249,7 +244,7 @@ def _prompt_logprobs(choice: Mapping[str, Any], text: str) -> ScoredText:
     for entry in given:
         cells = list(entry.values()) if type(entry) is dict and entry else [{}]
         if not all(type(cell) is dict for cell in cells):
-            raise garbled("prompt_logprobs of an unknown shape")
+            raise garbled("prompt_logprobs in an unknown format")
         # The actual token, and the most likely one if different.
         cell = max(cells, key=_rank)
         numbers.append(cell.get("logprob"))

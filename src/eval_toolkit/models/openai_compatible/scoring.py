@@ -125,7 +125,7 @@ def _read_tokens(payload: Mapping[str, Any]) -> tuple[list[int], list[str]]:
     try:
         pairs = [(int(token["id"]), token["piece"]) for token in tokens]
     except (TypeError, KeyError, ValueError):
-        raise garbled("tokens of an unknown shape") from None
+        raise garbled("tokens in an unknown format") from None
     return [token_id for token_id, _ in pairs], [
         piece if type(piece) is str else "" for _, piece in pairs
     ]
@@ -195,7 +195,7 @@ class WholeText:
         for one, ids in zip(scored, after, strict=True):
             n_sent = len(before) + len(ids)
             if one.n_prompt not in (None, n_sent):
-                raise garbled(f"{one.n_prompt} prompt tokens where {n_sent} were sent")
+                raise garbled(f"{one.n_prompt} prompt tokens, but {n_sent} were sent")
         return [
             one.between(len(before), len(before) + len(ids))
             for one, ids in zip(scored, after, strict=True)
@@ -233,8 +233,8 @@ class Forcing:
         before, after = await split_tokens(self.server, prompt, continuations)
         if not before:
             raise ModelError(
-                "the first token of a text cannot be forced; put something before it with "
-                "`start_text` (the model's BOS token spelled out)",
+                "the first token of a text cannot be forced; set `start_text` to the BOS token of "
+                "the model",
                 kind="unsupported",
             )
         steps = {(*ids[:at], token) for ids in after for at, token in enumerate(ids)}
@@ -249,7 +249,7 @@ class Forcing:
     async def _step(self, before: list[int], step: tuple[int, ...], work: Work) -> NextToken:
         token = await self.server.next_token([*before, *step[:-1]], step[-1], work)
         if token.token_id not in (None, step[-1]):
-            raise garbled(f"token {token.token_id} where {step[-1]} was forced")
+            raise garbled(f"token {token.token_id}, but {step[-1]} was forced")
         return token
 
     @staticmethod

@@ -121,25 +121,11 @@ def first_choice(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_chat(payload: Mapping[str, Any]) -> Generated:
-    """Return the text of a chat answer.
+    """Return the text of a chat answer, and separately any reasoning outside of the content.
 
-    Reasoning returned separately from the content is kept separate from the text.
-
-    Parameters
-    ----------
-    payload : mapping
-        Decoded body.
-
-    Returns
-    -------
-    Generated
-        The text may be empty, for example if the reasoning used up all tokens.
-
-    Raises
-    ------
-    ModelError
-        With kind "refused" if the server or the model declined, "garbled" if there is no text. A
-        null text is accepted if there is reasoning or the token limit was reached.
+    The text may be empty, for example if the reasoning used up all tokens; a null text is accepted
+    if there is reasoning or the token limit was reached. Raises `ModelError` of kind "refused" if
+    the server or the model declined, and "garbled" if there is no text.
     """
     choice = first_choice(payload)
     message = choice.get("message")

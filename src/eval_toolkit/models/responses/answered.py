@@ -147,9 +147,9 @@ class Completion(_Answered):
         self.reasoning = storable(reasoning, "reasoning") if reasoning else ""
         self.cut_off = bool(cut_off)
 
-    completion_text = property(lambda self: self.completion, doc="The text, by its other name.")
+    completion_text = property(lambda self: self.completion, doc="Same as ``completion``.")
     raw_completion_sequence_positions = property(
-        lambda self: self.completion_tokens, doc="Tokens of the text as it came."
+        lambda self: self.completion_tokens, doc="Same as ``completion_tokens``."
     )
 
     def _said_by(self, *roles: Role) -> list[str]:

@@ -126,7 +126,7 @@ def one(name: str, value: Any, other: str, alias: Any, default: Any = ABSENT) ->
             raise InvalidInputError(f"`{name}` is missing")
         return default
     if value is not ABSENT and value != alias:
-        raise InvalidInputError(f"`{name}` and `{other}` are one field; give one")
+        raise InvalidInputError(f"`{name}` and `{other}` are the same field; give only one")
     return alias
 
 

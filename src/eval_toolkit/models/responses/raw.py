@@ -166,11 +166,11 @@ class RawCompletion(Fields):
             tokens = round(share * self.completion_tokens)
         return ReplyParts(found.answer, told, found.cut_off or silent, tokens)
 
-    completion = property(lambda self: self.text, doc="The text, by its other name.")
+    completion = property(lambda self: self.text, doc="Same as ``text``.")
     completion_sequence_positions = property(
-        lambda self: self.completion_tokens, doc="Tokens of the text."
+        lambda self: self.completion_tokens, doc="Same as ``completion_tokens``."
     )
-    raw_completion_error = property(lambda self: self.error, doc="The error, by its other name.")
+    raw_completion_error = property(lambda self: self.error, doc="Same as ``error``.")
 
 
 class Scored(Fields):
@@ -288,7 +288,7 @@ class RawLoglikelihood(Scored):
             "error", error, "raw_loglikelihood_error", names["raw_loglikelihood_error"], None
         )
 
-    raw_loglikelihood_error = property(lambda self: self.error, doc="The error, by its other name.")
+    raw_loglikelihood_error = property(lambda self: self.error, doc="Same as ``error``.")
 
 
 def _scores(given: Any, choices: Iterable[str]) -> tuple[tuple[float, ...], tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Execution of many requests with limits, a journal and resuming."""
+"""Execution of many requests, with a journal from which a run resumes."""
 
 from typing import TYPE_CHECKING
 

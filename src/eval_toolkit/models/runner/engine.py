@@ -209,7 +209,7 @@ class _Asking:
         self.places = _places(jobs) if hasattr(model, "answer_at") else [None] * len(jobs)
         self.pending = iter([n for n, found in enumerate(self.outcomes) if found is None])
         if written.n_garbled:
-            self.notes.append(f"{written.n_garbled} unreadable lines of the journal were left out")
+            self.notes.append(f"{written.n_garbled} unreadable lines of the journal were ignored")
 
     def _reused(
         self, written: Mapping[Key, Entry], finished: Mapping[Key, Entry]
@@ -230,10 +230,11 @@ class _Asking:
                     n_stale += not damaged
         if n_stale:
             self.notes.append(
-                f"{n_stale} stored answers are of another model, prompt or parameter; asked again"
+                f"{n_stale} stored answers are for another model, prompt or parameter; "
+                "requested again"
             )
         if n_damaged:
-            self.notes.append(f"{n_damaged} stored answers are damaged; asked again")
+            self.notes.append(f"{n_damaged} stored answers are damaged; requested again")
         return found
 
     async def run(self, n_workers: int) -> None:
@@ -268,7 +269,7 @@ class _Asking:
         except Exception as failure:  # a model may raise anything; other jobs continue
             error = _error_info(failure)
             if error.kind in ModelError.FATAL:
-                raise self._stopped(error, "the model cannot be asked") from failure
+                raise self._stopped(error, "the model cannot be used") from failure
             self.outcomes[n] = self._finished(job, error=error)
             self._give_up_if_hopeless(error)
 
@@ -335,7 +336,7 @@ def _checked(jobs: Iterable[Job]) -> list[Job]:
         if first != n:
             raise InvalidInputError(
                 f"jobs[{first}] and jobs[{n}] are both unit {job.unit_id!r}, attempt "
-                f"{job.attempt}, step {job.step!r}; each may occur once"
+                f"{job.attempt}, step {job.step!r}; each combination may occur once"
             )
     return listed
 

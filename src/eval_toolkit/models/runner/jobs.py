@@ -50,7 +50,7 @@ class Job:
 
     def __post_init__(self) -> None:
         if not isinstance(self.unit_id, str) or not self.unit_id:
-            raise InvalidInputError(f"`unit_id` is {self.unit_id!r}; it must be a text, not empty")
+            raise InvalidInputError(f"`unit_id` is {self.unit_id!r}; it must be a nonempty text")
         object.__setattr__(self, "attempt", integer(self.attempt, "attempt"))
         if not isinstance(self.request, (GenerateRequest, LoglikelihoodRequest)):
             raise InvalidTypeError(
@@ -99,7 +99,7 @@ class JobResult:
     def __post_init__(self) -> None:
         if (self.response is None) == (self.error is None):
             raise InvalidInputError(
-                f"the outcome of {self.job.key} needs a response or an error, and not both"
+                f"the outcome of {self.job.key} needs either a response or an error"
             )
 
     @property

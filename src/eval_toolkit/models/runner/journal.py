@@ -179,7 +179,7 @@ class Journal:
                 f"{self.path}: the journal cannot be read: {error.strerror or error}"
             ) from error
         if entries.n_garbled > 1 and not entries.head and not entries:
-            raise ArtifactError(f"{self.path}: not a journal; no line of it can be read")
+            raise ArtifactError(f"{self.path}: not a journal; none of its lines can be read")
         return entries
 
     def _take(self, line: bytes, entries: Entries) -> None:
@@ -252,8 +252,8 @@ class Journal:
             yield
         except OSError as error:
             raise ArtifactError(
-                f"{self.path}: the journal cannot be written: {error.strerror or error}; what was "
-                "finished before is kept, and the same run resumes from there"
+                f"{self.path}: the journal cannot be written: {error.strerror or error}; "
+                "finished requests are kept, and the same run resumes from there"
             ) from error
 
 

@@ -16,8 +16,8 @@ def check_version(path: Path, version: Any) -> None:
     """Raise ArtifactError if a journal has an unsupported version."""
     if version != JOURNAL_VERSION:
         raise ArtifactError(
-            f"{path}: the journal is of version {version!r}; this eval-toolkit reads version "
-            f"{JOURNAL_VERSION}"
+            f"{path}: the journal has version {version!r}, but this version of eval-toolkit reads "
+            f"only version {JOURNAL_VERSION}"
         )
 
 

@@ -148,7 +148,7 @@ def read_outcomes(columns: Mapping[str, Any]) -> list[JobResult]:
                 row["kind"], text, parse_json(row["params"], "params", strict=False)
             )
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
-            raise ArtifactError(f"stored responses, row {n}: no request: {error}") from None
+            raise ArtifactError(f"stored responses, row {n}: invalid request: {error}") from None
         outcomes.append(_outcome(_entry(row, n), request, n))
     return outcomes
 
@@ -166,7 +166,7 @@ def _outcome(entry: Entry, request: Request, row: int) -> JobResult:
 
 
 def _taken_apart(request: Request) -> tuple[str, str, dict[str, Any]]:
-    """Return the kind, prompt and parameters; prompts that are not plain text become JSON."""
+    """Split a request into kind, prompt (as JSON if it is not plain text) and parameters."""
     params = request.to_dict()
     kind, prompt = params.pop("kind"), params.pop("prompt")
     params = {name: value for name, value in params.items() if value is not None}
@@ -216,9 +216,9 @@ def _entry(row: Mapping[str, Any], n: int) -> Entry:
         except (ValueError, TypeError, AttributeError):
             raise ArtifactError(f"stored responses, row {n}: {name} is not JSON") from None
     if (parts["response"] is None) == (parts["error"] is None):
-        raise ArtifactError(f"stored responses, row {n}: neither an answer nor an error")
+        raise ArtifactError(f"stored responses, row {n}: needs either an answer or an error")
     try:
         attempt = int(row["attempt"])
     except (ValueError, TypeError, OverflowError):
-        raise ArtifactError(f"stored responses, row {n}: attempt is no number") from None
+        raise ArtifactError(f"stored responses, row {n}: attempt is not a number") from None
     return Entry(row["unit_id"], attempt, row["step"], row["request_hash"], **parts)

@@ -72,9 +72,9 @@ def test_the_others_do_not(text):
 def test_chat_templates():
     with pytest.raises(InvalidInputError, match="the chat template fails: it needs more than"):
         JinjaTemplate(BOMBS["product"]).render([Message("user", "Hi")])
-    with pytest.raises(InvalidInputError, match="refuses the messages: no system"):
+    with pytest.raises(InvalidInputError, match="rejects the messages: no system"):
         JinjaTemplate("{{ raise_exception('no system') }}").render([Message("user", "Hi")])
-    with pytest.raises(InvalidInputError, match="is not Jinja: line 1: "):
+    with pytest.raises(InvalidInputError, match="is not valid Jinja: line 1: "):
         JinjaTemplate("{% for %}").render([Message("user", "Hi")])
 
 

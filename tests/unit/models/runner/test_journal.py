@@ -132,16 +132,18 @@ def test_garbled_lines_are_reported(tmp_path):
         stream.write(b"garbage\ngarbage\n")
     outcomes = run_jobs([JOB], model, journal=Journal(path))
     assert outcomes.n_reused == 1
-    assert outcomes.notes == ("2 unreadable lines of the journal were left out",)
+    assert outcomes.notes == ("2 unreadable lines of the journal were ignored",)
 
 
 def test_another_file_is_refused(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("this is\nnot a journal\n")
-    with pytest.raises(ArtifactError, match=r"notes.txt: not a journal; no line of it can be read"):
+    with pytest.raises(
+        ArtifactError, match=r"notes.txt: not a journal; none of its lines can be read"
+    ):
         Journal(path).read()
     path.write_text('{"journal": 2}\n')
-    with pytest.raises(ArtifactError, match="the journal is of version 2; this eval-toolkit reads"):
+    with pytest.raises(ArtifactError, match="the journal has version 2, but this version of"):
         Journal(path).read()
     with pytest.raises(ArtifactError, match="cannot be read: a folder, not a regular file"):
         Journal(tmp_path).read()
@@ -167,8 +169,8 @@ def test_a_full_disk_stops_with_one_line_and_leaves_whole_lines(tmp_path, monkey
         run_jobs(jobs, model, journal=Journal(path))
     monkeypatch.undo()
     assert str(caught.value) == (
-        f"{path}: the journal cannot be written: No space left on device; what was finished before "
-        "is kept, and the same run resumes from there"
+        f"{path}: the journal cannot be written: No space left on device; finished requests "
+        "are kept, and the same run resumes from there"
     )
     there = Journal(path).read()
     assert 0 < len(there) < 30

@@ -102,12 +102,12 @@ def test_no_outcomes_are_no_rows():
         (
             "params",
             "[" * 100_000,
-            "stored responses, row 0: no request: params: .*nested too deeply",
+            "stored responses, row 0: invalid request: params: .*nested too deeply",
         ),
-        ("params", "[1]", "stored responses, row 0: no request"),
-        ("response", None, "stored responses, row 0: neither an answer nor an error"),
+        ("params", "[1]", "stored responses, row 0: invalid request"),
+        ("response", None, "stored responses, row 0: needs either an answer or an error"),
         ("response", '{"tex": 1}', "stored responses, row 0: the stored answer is damaged"),
-        ("params", '{"temp": 1}', "stored responses, row 0: no request"),
+        ("params", '{"temp": 1}', "stored responses, row 0: invalid request"),
     ],
 )
 def test_a_damaged_table_says_where(column, cell, message):
@@ -150,5 +150,5 @@ def test_a_benchmark_of_five_shots_is_small(tmp_path):
 
 def test_an_attempt_that_is_no_number_says_where():
     columns = {**to_columns(outcomes()[:2]), "attempt": ["one", 2]}
-    with pytest.raises(ArtifactError, match="stored responses, row 0: attempt is no number"):
+    with pytest.raises(ArtifactError, match="stored responses, row 0: attempt is not a number"):
         read_outcomes(columns)

