@@ -408,7 +408,7 @@ class TestInput:
         assert block["roc_auc"] == plain["roc_auc"].to_dict()
         for name in ("brier", "log_loss"):
             assert (block[name]["status"], block[name]["value"]) == ("skipped", None)
-            assert block[name]["reason"].startswith("needs probabilities, but the scores reach")
+            assert block[name]["reason"].startswith("needs probabilities, but the scores range")
             assert block[name]["n_units"] == 200
 
     def test_few_rows_say_so(self, as_json: Json, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def as_cache(cache: Any) -> "ScoreCache | MutableMapping[str, float] | None":
     if isinstance(cache, (str, Path)):
         return ScoreCache(cache)
     raise InvalidTypeError(
-        f"`cache` is a {type(cache).__name__}; it must be a dict, a ScoreCache or a folder's path"
+        f"`cache` is a {type(cache).__name__}; it must be a dict, a ScoreCache or the path of a folder"
     )
 
 
@@ -108,8 +108,8 @@ def cache_identity(scorer: Any, name: str, fitted_on: str = "", columns: Sequenc
     version = getattr(scorer, "version", None)
     if not isinstance(version, str) or not version:
         raise InvalidInputError(
-            f"scorer {name!r} has no `version`; give it one (a text that changes whenever its "
-            "scores may change) or score without `cache`"
+            f"scorer {name!r} has no `version`; add one (a string that changes whenever its "
+            "scores may change), or omit `cache`"
         )
     kind = type(scorer)
     identity = [name, kind.__module__, kind.__qualname__, version, fitted_on, *columns]
@@ -129,6 +129,6 @@ def cache_key(identity: str, item: Any, name: str) -> str:
     except (TypeError, ValueError):
         raise InvalidTypeError(
             f"scorer {name!r}: inputs of type {type(item).__name__} cannot be cached; they must be "
-            "texts, numbers, or lists and dicts of them"
+            "strings, numbers, or lists and dicts of these"
         ) from None
     return sha256_text(f"{identity}:{text}")

@@ -53,11 +53,13 @@ class Measuring:
         executor: Executor | None,
         paired_metric: MetricSpec | None = None,
     ) -> "Measuring":
-        """Check the options and return the settings."""
+        """Return the settings, after checking the options."""
         specs = check_specs(metrics)
         for spec in specs:
             if spec.name in _RESERVED:
-                raise InvalidInputError(f"a metric is named {spec.name!r}; that key is reserved")
+                raise InvalidInputError(
+                    f"`metrics` has a metric named {spec.name!r}, which is reserved; rename it"
+                )
         return cls(
             tuple(specs),
             validation.integer(n_resamples, "n_resamples", low=0),
@@ -95,7 +97,7 @@ def scored_block(
     more: Sequence[MetricSpec] = (),
     absent: Mapping[str, MetricResult] | None = None,
 ) -> tuple[dict[str, Any], Scorecard]:
-    """Return the results of a scorer on a slice, and the scorecard with the slice's parts."""
+    """Return the results of a scorer on a slice, and its scorecard including the parts."""
     by = None if rows.strata is None else rows.part_name
     card = how.card(records, more, by) if rows.n else _no_rows([*how.specs, *more])
     block: dict[str, Any] = {
@@ -145,7 +147,7 @@ def paired_entry(
     if not rows.n:
         return {"skipped": "the slice has no rows"}
     if not how.n_resamples:
-        return {"skipped": "`n_resamples` is 0: no interval is asked for"}
+        return {"skipped": "no interval requested (`n_resamples` is 0)"}
     order = np.argsort(np.array(unit_ids, dtype=object), kind="stable")
     groups = rows.groups
     try:

@@ -87,17 +87,21 @@ def checked_pairs(pairs: Any, scorers: Iterable[str]) -> tuple[tuple[str, str], 
     if pairs is None:
         return ()
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
-        raise InvalidTypeError(f"`paired_diffs` is {pairs!r}; it must be a list of (a, b)")
+        raise InvalidTypeError(
+            f"`paired_diffs` is {pairs!r}; it must be a list of pairs (a, b) of scorer names"
+        )
     known = list(scorers)
     checked: list[tuple[str, str]] = []
     for index, pair in enumerate(pairs):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise InvalidInputError(f"paired_diffs[{index}] is {pair!r}; it must be (a, b)")
+            raise InvalidInputError(
+                f"paired_diffs[{index}] is {pair!r}; it must be a pair (a, b) of scorer names"
+            )
         for name in pair:
             if name not in known:
                 raise MissingColumnError(
-                    f"paired_diffs[{index}] names the scorer {name!r}; "
-                    f"there are {', '.join(map(repr, known))}"
+                    f"paired_diffs[{index}]: no scorer {name!r}; "
+                    f"the scorers are {', '.join(map(repr, known))}"
                 )
         if pair[0] == pair[1]:
             raise InvalidInputError(f"paired_diffs[{index}] compares {pair[0]!r} with itself")

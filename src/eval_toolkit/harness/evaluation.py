@@ -72,9 +72,9 @@ def evaluate(
     ----------
     scorers : mapping of str to Scorer
         Objects with ``predict_proba``, including scikit-learn classifiers.
-        In the plain case, a table (pandas, polars, pyarrow) comes first, and a dict of names to
-        columns of scores, functions of the texts, or scorers second:
-        ``evaluate(frame, {"old": "p", "new": "p2"})``. The column of labels is found by its name.
+        Alternatively, pass a table (pandas, polars, pyarrow) first, and second a dict from names to
+        columns of scores, functions of the texts, or scorers:
+        ``evaluate(frame, {"old": "p", "new": "p2"})``. The label column is then detected by name.
     slices : sequence or mapping of EvalSlice
         List of slices, or a fold's dict as yielded by a splitter. Any objects with ``name``,
         ``y_true``, ``features`` and ``strata`` are accepted. Rows that share a group are resampled
@@ -128,7 +128,7 @@ def evaluate(
     -------
     RunResult
         ``by_slice[slice]["by_scorer"][scorer][metric]`` is a cell: value, status, reason and ci;
-        ``notes`` tell what was guessed, and point out data that look wrong.
+        ``notes`` state what was inferred, and point out suspicious data.
 
     Raises
     ------
@@ -225,7 +225,7 @@ def evaluate(
 
 
 def _doubts(subjects: Mapping[tuple[str, str], Records]) -> Iterator[str]:
-    """Yield notes on scores that look wrong."""
+    """Yield notes on suspicious scores."""
     for (slice_name, scorer), records in subjects.items():
         columns = records.columns
         if len(records):
@@ -258,7 +258,7 @@ def merged_config(config: dict[str, Any], extra: Mapping[str, Any] | None) -> di
     taken = sorted(set(config) & set(own))
     if taken:
         raise InvalidInputError(
-            f"`extra_config` has the key {taken[0]!r}, which the run itself records"
+            f"`extra_config` has the key {taken[0]!r}, which is reserved for the run's own settings"
         )
     return config | own
 
@@ -268,15 +268,15 @@ def _threshold_slice(
 ) -> str | None:
     if not selectors:
         if name is not None:
-            raise InvalidInputError("`threshold_slice` is given without `thresholds`")
+            raise InvalidInputError("`threshold_slice` requires `thresholds`")
         return None
     known = ", ".join(map(repr, slices))
     if name is None:
         raise InvalidInputError(
-            f"`thresholds` needs `threshold_slice`: the slice they are chosen on, one of {known}"
+            f"`thresholds` requires `threshold_slice`, the slice on which they are selected; one of {known}"
         )
     if name not in slices:
-        raise MissingColumnError(f"`threshold_slice` is {name!r}; there are {known}")
+        raise MissingColumnError(f"`threshold_slice` is {name!r}; the slices are {known}")
     return name
 
 
@@ -290,8 +290,8 @@ def _known_subjects(
             key[0] in slices and key[1] in scorers
         ):
             raise MissingColumnError(
-                f"`precomputed_scores` has the key {key!r}; keys are (slice, scorer) of "
-                f"{list(slices)} and {list(scorers)}"
+                f"`precomputed_scores` has the key {key!r}; keys must be (slice, scorer), with the "
+                f"slices {list(slices)} and the scorers {list(scorers)}"
             )
 
 

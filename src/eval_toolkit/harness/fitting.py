@@ -116,7 +116,7 @@ def named_candidates(scorers: Any, fit: bool | None) -> dict[str, Candidate]:
 def fit_candidates(
     candidates: Mapping[str, Candidate], train: Rows | None, on_scorer_error: str
 ) -> FittedScorers:
-    """Return the scorer of each candidate for a fold; with "record", include failed ones."""
+    """Return each candidate's scorer for a fold; with "record", also those whose fit failed."""
     scorers: dict[str, Any] = {}
     fitted_on: dict[str, str] = {}
     recipes: dict[str, str] = {}
@@ -125,8 +125,8 @@ def fit_candidates(
         if candidate.is_fitted_here:
             if train is None:
                 raise MissingColumnError(
-                    f"scorer {name!r} is to be fitted, but the fold has no 'train' part; "
-                    "pass fit=False to evaluate it as it is"
+                    f"scorer {name!r} must be fitted, but the fold has no 'train' part; "
+                    "pass fit=False to evaluate it unchanged"
                 )
             digest = digest or sha256_text("\n".join(train.hashes))
             fitted_on[name] = digest

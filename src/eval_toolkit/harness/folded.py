@@ -191,7 +191,7 @@ def evaluate_folded(
     candidates = named_candidates(scorers, fit)
     selectors = checked_selectors(thresholds)
     if threshold_slice is not None and not selectors:
-        raise InvalidInputError("`threshold_slice` is given without `thresholds`")
+        raise InvalidInputError("`threshold_slice` requires `thresholds`")
     options = Options(
         Scoring.of(batch_size, cache, on_scorer_error),
         Measuring.of(
@@ -216,8 +216,8 @@ def evaluate_folded(
     rows.check()
     if rows.strata is not None and rows.part_name in (FOLD, SEED):
         raise InvalidInputError(
-            f"the parts of slice {rows.name!r} are named by the column {rows.part_name!r}, which names "
-            "the folds of this run; rename the column"
+            f"slice {rows.name!r} has the strata column {rows.part_name!r}, a name reserved for the "
+            "folds of this run; rename the column"
         )
     run = _Folds(candidates, rows, options, checks, on_leakage, groups is not None)
     settings = {
@@ -285,7 +285,7 @@ class FoldsKind(Kind[list[_Fold]]):
         return self.settings
 
     def units(self) -> Sequence[Unit]:
-        """Return no units: rows are identified by their records."""
+        """Return an empty list: rows are identified by their records."""
         return ()
 
     def produce(self, context: Any) -> list[_Fold]:
@@ -386,8 +386,8 @@ class _Folds:
             return {}
         if train is None:
             raise MissingColumnError(
-                "`thresholds` are chosen inside the fold's 'train' part, which does not exist; "
-                "choose another part with `threshold_slice`"
+                "`thresholds` are selected within the 'train' part of the fold, which does not exist; "
+                "pass another part as `threshold_slice`"
             )
         # Groups passed as an argument must be forwarded; group columns are part of the rows.
         groups = train.groups if self.groups_given else None
@@ -445,7 +445,7 @@ class _Folds:
         }
 
     def found(self) -> dict[str, Any]:
-        """Return the properties of the folds."""
+        """Return the names of the evaluated parts and the number of folds."""
         return {"eval_split_names": list(self.out_of_fold), "n_folds": len(self.folds)}
 
     def records(self) -> dict[tuple[str, str], Any]:
@@ -475,7 +475,9 @@ def _seeded(
         raise InvalidTypeError(f"`seeds` is {seeds!r}; it must be a sequence of integers")
     given = [validation.integer(seed, "seeds") for seed in seeds]
     if not given or len(set(given)) != len(given):
-        raise InvalidInputError(f"`seeds` is {given}; it must hold different seeds, at least one")
+        raise InvalidInputError(
+            f"`seeds` is {given}; it must contain at least one seed and no duplicates"
+        )
     if reseed is None:
         if len(given) == 1:
             return {given[0]: splitter}
@@ -486,8 +488,8 @@ def _seeded(
 def _reseeded(splitter: Any, seed: int) -> Any:
     if not callable(getattr(splitter, "reseeded", None)):
         raise InvalidInputError(
-            f"several `seeds`, but {type(splitter).__name__} has no reseeded(seed): the folds would "
-            "be the same; pass reseed_splitter, or one seed"
+            f"`seeds` has several seeds, but {type(splitter).__name__} has no reseeded(seed), so all "
+            "folds would be equal; pass reseed_splitter, or one seed"
         )
     return splitter.reseeded(seed)
 

@@ -55,8 +55,8 @@ def checked_checks(checks: Any) -> list[LeakageCheck]:
     for index, check in enumerate(listed):
         if isinstance(check, type) or not isinstance(check, LeakageCheck):
             raise InvalidTypeError(
-                f"leakage_checks[{index}] is {check!r}; a check is an object with `name` and "
-                "`validate(splits)`"
+                f"leakage_checks[{index}] is {check!r}; it must be an object with `name` "
+                "and `validate(splits)`"
             )
     return listed
 

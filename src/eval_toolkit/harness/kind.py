@@ -40,7 +40,7 @@ class RowsKind(Kind[ScoredPart]):
         return self.settings
 
     def units(self) -> Sequence[Unit]:
-        """Return no units: rows are identified by their records."""
+        """Return an empty list: rows are identified by their records."""
         return ()
 
     @classmethod
@@ -50,8 +50,8 @@ class RowsKind(Kind[ScoredPart]):
 
     @classmethod
     def not_known(cls, config: Mapping[str, Any]) -> Sequence[str]:
-        """Return that other data may behave differently."""
-        return ["how it does on data unlike these rows"]
+        """Return what the run cannot show: performance on other data."""
+        return ["how the scorers perform on data unlike these rows"]
 
     def produce(self, context: Any) -> ScoredPart:
         """Score the rows."""

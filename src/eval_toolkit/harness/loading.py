@@ -39,7 +39,7 @@ def available_scorers() -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Scorers that installed packages register as ``eval_toolkit.scorers``; none are built in.
+        Scorers registered by installed packages as ``eval_toolkit.scorers``; none are built in.
         Rollout scorers are listed by `rollouts.scorers.available_scorers`.
 
     Examples
@@ -87,7 +87,7 @@ def available_splitters() -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Built-in splitters, and those that installed packages register as
+        Built-in splitters, and those registered by installed packages as
         ``eval_toolkit.splitters``.
 
     Examples
@@ -134,7 +134,7 @@ def available_selectors() -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Built-in selectors, and those that installed packages register as
+        Built-in selectors, and those registered by installed packages as
         ``eval_toolkit.selectors``.
 
     Examples

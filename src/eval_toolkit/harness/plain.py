@@ -1,4 +1,4 @@
-"""The plain case of `evaluate`: one table, and scorers or columns of scores."""
+"""The short form of `evaluate`: one table, and scorers or columns of scores."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,17 +22,19 @@ _TEXTS = ("text", "prompt", "input", "question", "message")
 
 @dataclass(frozen=True)
 class _Stored:
-    """A column of scores in the place of a scorer."""
+    """Column of scores used instead of a scorer."""
 
     column: str
 
     def predict_proba(self, X: Any) -> FloatArray:
-        raise NotImplementedError(f"the scores are in the column {self.column!r}")
+        raise NotImplementedError(
+            f"the scores are read from the column {self.column!r}, not predicted"
+        )
 
 
 @dataclass(frozen=True)
 class PlainRows:
-    """Scorers, slice and scores of a table, as `evaluate` takes them."""
+    """Scorers, slice and scores of a table, as required by `evaluate`."""
 
     scorers: dict[str, Any]
     slices: list[EvalSlice]
@@ -41,7 +43,7 @@ class PlainRows:
 
     @classmethod
     def of(cls, data: Any, scorers: Any) -> "PlainRows":
-        """Read a table; score it where a scorer is no column.
+        """Read a table, and call the scorers that are not columns.
 
         Raises
         ------
@@ -73,7 +75,7 @@ class PlainRows:
 
 
 def _slice(found: Predictions) -> EvalSlice:
-    """Return the rows in the order of their scores; their ids stand for what is not known."""
+    """Return the rows as a slice, with ids in place of inputs."""
     ids = found.unit_ids()
     columns = {"label": found.y_true.astype(np.int64), "id": ids, "input": ids}
     return EvalSlice(WHOLE, columns, feature_col="input", id_col="id")
@@ -85,7 +87,7 @@ def _usable(scorer: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Called:
-    """A function of inputs as a scorer."""
+    """Function of the inputs as a scorer."""
 
     function: Any
 
@@ -119,7 +121,7 @@ def _inputs(data: Any, name: str, scorer: Any) -> Any:
         if column in have:
             return frames.column(data, column).tolist()
     raise MissingColumnError(
-        f"scorers[{name!r}] needs inputs, and no column is named {', '.join(_TEXTS)}; say which one "
-        f"it is: evaluate({{{name!r}: scorer}}, [EvalSlice('all', data, feature_col=…)], run_id=…); "
+        f"scorers[{name!r}] needs inputs, but no column is named {', '.join(_TEXTS)}; pass the "
+        f"column: evaluate({{{name!r}: scorer}}, [EvalSlice('all', data, feature_col=…)], run_id=…); "
         f"the columns are {', '.join(map(repr, have))}"
     )

@@ -108,7 +108,7 @@ def score_predictions(
     where : str or sequence of str, optional
         Conditions that rows must satisfy: ``"lang = 'de' and score >= 0.5"``.
     drop_missing : bool, default False
-        Whether rows without label, score, group or id are left out.
+        Whether to exclude rows without a label, score, group or id.
     scale : {"probability", "percent", "logit"}, optional
         Scale of the scores; percent and log-odds are converted to probabilities.
 
@@ -147,8 +147,8 @@ def score_predictions(
     found = read_predictions(source, wanted)
     if out is not None and found.id is None:
         raise InvalidInputError(
-            f"`out` needs rows with ids; none of the columns {', '.join(IDS)} exists, and row "
-            "numbers are not ids: specify the column with `id_col`"
+            f"`out` requires rows with ids; none of the columns {', '.join(IDS)} exists, and row "
+            "numbers are not ids; pass the column as `id_col`"
         )
     specs = chosen_metrics(metrics, at=threshold)
     how = SummarySpec() if summary is None else summary
@@ -204,7 +204,7 @@ class PredictionsKind(Kind[Predictions]):
         return self.settings
 
     def units(self) -> Sequence[Unit]:
-        """Return the texts of the rows if a text column was given; all else is in the records."""
+        """Return the texts of the rows, if there is a text column; the records contain the rest."""
         from eval_toolkit.runs.units import Unit
 
         found = self.found
@@ -230,7 +230,7 @@ class PredictionsKind(Kind[Predictions]):
         return Graded(subjects=_LazyRecords(attempts), cards=cards, by_slice=by_slice, n_errors=0)
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the seed, the files, and the labels as they are written there."""
+        """Return the seed, the files, and the labels as written in the files."""
         names = self.found.label_names
         return {
             "seeds": {"bootstrap": self.summary.seed},
@@ -332,16 +332,16 @@ def not_probabilities(scores: FloatArray) -> str:
     low, high = float(scores.min()), float(scores.max())
     if low >= 0.0 and high <= 1.0:
         return ""
-    return f"needs probabilities, but the scores reach from {low:g} to {high:g}"
+    return f"needs probabilities, but the scores range from {low:g} to {high:g}"
 
 
 def scale_note(scores: FloatArray) -> str:
-    """Say what scores outside [0, 1] may be, and how they become probabilities."""
+    """Return a note on scores outside [0, 1]: their likely scale and how to convert them."""
     low, high = float(scores.min()), float(scores.max())
     logits = low < 0.0 < high
     may_be = "log-odds: pass scale='logit'" if logits else "percent: pass scale='percent'"
     return (
-        f"the scores reach from {low:g} to {high:g}; Brier score and log-loss need probabilities; "
+        f"the scores range from {low:g} to {high:g}; Brier score and log-loss need probabilities; "
         f"if these are {may_be}"
     )
 

@@ -22,7 +22,7 @@ class Ticker:
         self._tell = tell
 
     def advance(self, by: int, what: str) -> None:
-        """Increase the count."""
+        """Increase the count and report the progress."""
         self.done += by
         if self._tell is not None:
             self._tell(self.done, self.total, what)
@@ -33,7 +33,7 @@ def showing(progress: "bool | ProgressFn | None", total: int) -> Iterator[Ticker
     """Yield a counter that reports to a function, to a progress bar, or not at all."""
     if progress is not None and not isinstance(progress, bool) and not callable(progress):
         raise InvalidTypeError(
-            f"`progress` is {progress!r}; it must be True or a function of (done, total, what)"
+            f"`progress` is {progress!r}; it must be True, False or a function of (done, total, description)"
         )
     if callable(progress):
         yield Ticker(total, progress)

@@ -108,7 +108,7 @@ def _with_failures(
     for split, scorer in records:
         if scorer in by_slice.get(split, {}).get("by_scorer", {}):
             continue
-        block: dict[str, Any] = {"skipped": "the run has no rows of it"}
+        block: dict[str, Any] = {"skipped": "the run has no rows for this scorer"}
         stored = run.cells.block_or_none(split, scorer, fold)
         if stored is not None:
             block.update(stored)

@@ -73,7 +73,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         seed, number of resamples and treatment of failures.
         """
         if not run.subjects:
-            raise ArtifactError(f"{run.path}: the run has no records to score")
+            raise ArtifactError(f"{run.path}: the run has no records to rescore")
         parts = (by,) if isinstance(by, str) else tuple(dict.fromkeys(by))
         how = _summary_of(run) if summary is None else summary
         return cls(run, metrics, parts or scored_by(run), threshold, how, each, pooled)
@@ -102,7 +102,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         }
 
     def units(self) -> Sequence[Unit]:
-        """Return no units: rows are identified by their records."""
+        """Return an empty list: rows are identified by their records."""
         return ()
 
     def produce(self, context: Any) -> Mapping[Subject, Records]:
@@ -174,7 +174,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
             if column not in records.slices:
                 have = ", ".join(map(repr, records.slices)) or "none"
                 raise MissingColumnError(
-                    f"{self.run.path}: slice {subject[0]!r} has no part {column!r} (`by`); it has "
+                    f"{self.run.path}: slice {subject[0]!r} has no part column {column!r} (`by`); it has "
                     f"{have}"
                 )
             parts = records.slices[column]

@@ -24,7 +24,7 @@ VIEWS = ("by_fold", "fold_summary")
 def checked_run_id(run_id: Any) -> None:
     """Raise unless the name of a run is valid."""
     if not isinstance(run_id, str) or not run_id:
-        raise InvalidInputError(f"`run_id` is {run_id!r}; it must be a non-empty text")
+        raise InvalidInputError(f"`run_id` is {run_id!r}; it must be a non-empty string")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -69,7 +69,7 @@ class RunResult(Tabled):
     """Versions by ``scorer:<name>``, ``metric:<name>`` …, for the manifest."""
     leakage_report: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     notes: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    """What was guessed, and data that look wrong."""
+    """Notes on what was inferred, and on suspicious data."""
 
     def __post_init__(self) -> None:
         checked_run_id(self.run_id)
@@ -129,7 +129,9 @@ class RunResult(Tabled):
                 raise ArtifactError(f"the payload has no {name!r}; it is not a stored result")
         version = payload.get("schema_version", "v1")
         if version != "v1":
-            raise ArtifactError(f"schema_version is {version!r}; this version reads 'v1'")
+            raise ArtifactError(
+                f"schema_version is {version!r}; this version of eval-toolkit reads only 'v1'"
+            )
         kept = (name for name in _payload_fields() if name in payload and name not in VIEWS)
         given = {name: payload[name] for name in kept}
         return cls(**{"git_sha": None, **given, **Results.of(payload).to_dict()})

@@ -20,7 +20,7 @@ __all__ = ["Rows", "chosen_slices", "named_slices"]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A slice under its reported name."""
+    """Slice with the name used in results."""
 
     name: str
     source: Any
@@ -76,7 +76,7 @@ class Rows:
 
     @cached_property
     def inputs(self) -> list[Any]:
-        """One plain value per row."""
+        """Input of each row as a plain value or list."""
         given = getattr(self.source, "inputs", None)
         values = self.features if given is None else given
         if _is_frame(values):
@@ -117,16 +117,16 @@ class Rows:
 
     @property
     def part_name(self) -> str:
-        """Name of the parts in records."""
+        """Name of the column of strata in the records."""
         return getattr(self.source, "strata_col", None) or "stratum"
 
     def check(self) -> None:
-        """Raise before scoring if rows cannot be reported.
+        """Raise if groups or strata are invalid, before any row is scored.
 
         Raises
         ------
         InvalidInputError
-            If a group is missing, or there is not one group or part per row.
+            If a group is missing, or there is not one group or stratum per row.
         """
         group_col = getattr(self.source, "group_col", None) or "groups"
         for name, values in ((group_col, self.groups), (self.part_name, self.strata)):
@@ -147,7 +147,7 @@ class Rows:
 
     @property
     def ids(self) -> list[str] | None:
-        """Unique keys from the data."""
+        """Unique row ids in the data; None if there are none."""
         given = self._column("ids")
         return None if given is None else [str(value) for value in given.tolist()]
 
@@ -201,7 +201,7 @@ def named_slices(slices: Any) -> dict[str, Any]:
     """
     if isinstance(slices, EvalSliceLike):
         raise InvalidTypeError(
-            f"`slices` is one slice, {slices.name!r}; put it in a list: [slice_]"
+            f"`slices` is a single slice, {slices.name!r}; pass a list: [slice_]"
         )
     if not isinstance(slices, (Mapping, Iterable)) or isinstance(slices, str):
         raise InvalidTypeError(f"`slices` is {slices!r}; it must be a list or a dict of slices")
@@ -214,13 +214,15 @@ def named_slices(slices: Any) -> dict[str, Any]:
         if not isinstance(slice_, EvalSliceLike):
             raise InvalidTypeError(
                 f"slices[{(pairs[index][0] if pairs else index)!r}] is a {type(slice_).__name__}; "
-                "a slice has name, y_true, features and strata (see EvalSlice)"
+                "a slice must have name, y_true, features and strata (see EvalSlice)"
             )
         name = pairs[index][0] if pairs is not None else slice_.name
         if not isinstance(name, str) or not name:
-            raise InvalidInputError(f"a slice is named {name!r}; names are non-empty texts")
+            raise InvalidInputError(
+                f"a slice has the name {name!r}; names must be non-empty strings"
+            )
         if name in named:
-            raise InvalidInputError(f"two slices are named {name!r}; names must be unique")
+            raise InvalidInputError(f"two slices have the name {name!r}; names must be unique")
         rename = getattr(slice_, "renamed", None)
         named[name] = slice_ if name == slice_.name or rename is None else rename(name)
     return named
@@ -242,6 +244,6 @@ def chosen_slices(
     for name in wanted:
         if name not in slices:
             raise MissingColumnError(
-                f"`{argument}` names {name!r}; there are {', '.join(map(repr, slices))}"
+                f"`{argument}`: no slice {name!r}; the slices are {', '.join(map(repr, slices))}"
             )
     return {name: slices[name] for name in wanted}

@@ -202,16 +202,14 @@ def _check_scored(
         other = next((row for row, (unit, is_) in pairs if scored.get(unit, is_) != is_), None)
         missing = scored.keys() - set(units)
         if other is not None:
-            why = (
-                f"has another input or label in row {other}, {units[other]!r:.80}, than was scored"
-            )
+            why = f"differs from the scored slice in the input or label of row {other}, {units[other]!r:.80}"
         # Folds may include rows from other sources, but not only such rows.
         elif missing and (len(missing) == len(scored) or not result.folds):
             lacks = f"{len(missing)} of the {len(scored)} rows that were scored"
-            why = f"lacks {lacks}, as {min(missing)!r:.80}"
+            why = f"lacks {lacks}, such as {min(missing)!r:.80}"
     if why:
         raise InvalidInputError(
-            f"`inputs`: slice {rows.name!r:.80} {why}; pass the slices as they were evaluated"
+            f"`inputs`: slice {rows.name!r:.80} {why}; pass the slices that were evaluated"
         )
 
 

@@ -81,7 +81,7 @@ def _complementary(array: Any, name: str) -> None:
     if off.any():
         row = int(np.argmax(off))
         raise InvalidInputError(
-            f"scorer {name!r}: row {row} of the two columns is {array[row].tolist()}; two columns "
+            f"scorer {name!r}: row {row} of its output is {array[row].tolist()}; two columns "
             "must be the probabilities of both classes and sum to 1"
         )
 
@@ -112,14 +112,14 @@ class EstimatorScorer:
         if self.positive is not None:
             if self.positive not in classes:
                 raise InvalidInputError(
-                    f"`positive` is {self.positive!r}; {name} knows the classes {classes}"
+                    f"`positive` is {self.positive!r}; it must be a class of {name}: {classes}"
                 )
             return classes.index(self.positive)
         if 1 in classes:
             return classes.index(1)
         raise InvalidInputError(
-            f"{name} knows the classes {classes} and 1 is not among them; "
-            "name the positive one: as_scorer(estimator, positive=…)"
+            f"{name} has the classes {classes}, which do not include 1; "
+            "pass the positive one: as_scorer(estimator, positive=…)"
         )
 
     @property

@@ -62,7 +62,7 @@ class Scoring:
 
     @classmethod
     def of(cls, batch_size: Any, cache: Any, on_scorer_error: str) -> "Scoring":
-        """Check the options and return the settings."""
+        """Return the settings, after checking the options."""
         return cls(
             None if batch_size is None else validation.integer(batch_size, "batch_size", low=1),
             as_cache(cache),
@@ -87,7 +87,9 @@ def checked_names(scorers: Any) -> Mapping[str, Any]:
         raise InvalidInputError("`scorers` is empty; at least one scorer is needed")
     for name in scorers:
         if not isinstance(name, str) or not name:
-            raise InvalidInputError(f"a scorer is named {name!r}; names are non-empty texts")
+            raise InvalidInputError(
+                f"`scorers` has the name {name!r}; names must be non-empty strings"
+            )
     return scorers
 
 

@@ -48,7 +48,7 @@ def checked_summary_metrics(
     for name in wanted:
         if name not in known and not (thresholds and str(name).startswith("op_")):
             raise MissingColumnError(
-                f"`summary_metrics` names {name!r}; measured are {', '.join(map(repr, known))}"
+                f"`summary_metrics`: no metric {name!r}; the metrics are {', '.join(map(repr, known))}"
             )
     return wanted
 
@@ -110,7 +110,7 @@ def _value(block: Mapping[str, Any], metric: str) -> float | str:
         return str(why)
     cell = block.get(metric)
     if cell is None:
-        return f"{metric} was not measured"
+        return f"{metric} was not computed"
     return float(cell["value"]) if cell["status"] == "ok" else str(cell["reason"])
 
 
@@ -129,7 +129,7 @@ def _over_folds(
     if len(found) == 0:
         return MetricResult(None, "skipped", reasons[0], details=details, n_errors=n_failed)
     if len(found) == 1:
-        reason = "one fold has a value; an interval needs two"
+        reason = "only one fold has a value; an interval needs at least two"
         mean = float(found[0])
         return MetricResult(mean, "ok", reason, details=details, n_errors=n_failed)
     mean, low, high, method, reason = _interval(found, confidence, shared)

@@ -1,4 +1,4 @@
-"""Threshold selection on one part of the data for reports on others."""
+"""Selection of thresholds on one part of the data, for use on other parts."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -53,10 +53,12 @@ def checked_selectors(thresholds: Any) -> tuple[ThresholdSelector, ...]:
     seen: set[str] = set()
     for selector in listed:
         if isinstance(selector, type) or not isinstance(selector, ThresholdSelector):
-            raise InvalidTypeError(f"`thresholds` holds {selector!r}; it must hold selectors")
+            raise InvalidTypeError(
+                f"`thresholds` contains {selector!r}; it must contain only selectors"
+            )
         if selector.criterion in seen:
             raise InvalidInputError(
-                f"two selectors in `thresholds` share the criterion {selector.criterion!r}"
+                f"two selectors in `thresholds` have the criterion {selector.criterion!r}"
             )
         seen.add(selector.criterion)
     return listed
@@ -152,22 +154,24 @@ def checked_op_specs(
 ) -> tuple[OperatingPointSpec, ...]:
     """Return the specs; raise for unknown slices or scorers and for duplicate names."""
     listed = tuple(specs)
-    known = {"slice": list(slices), "shown slice": list(shown), "scorer": list(scorers)}
+    known = {"slice": list(slices), "reported slice": list(shown), "scorer": list(scorers)}
     for index, spec in enumerate(listed):
         if not isinstance(spec, OperatingPointSpec):
             raise InvalidTypeError(
                 f"operating_point_specs[{index}] is {spec!r}; it must be an OperatingPointSpec"
             )
         if spec.name in {other.name for other in listed[:index]}:
-            raise InvalidInputError(f"two operating-point specs are named {spec.name!r}")
+            raise InvalidInputError(
+                f"two operating-point specs have the name {spec.name!r}; names must be unique"
+            )
         named = [("slice", spec.fit_slice)]
-        named += [("shown slice", name) for name in spec.apply_slices]
+        named += [("reported slice", name) for name in spec.apply_slices]
         named += [("scorer", name) for name in spec.scorer_names]
         for kind, name in named:
             if name not in known[kind]:
                 raise MissingColumnError(
-                    f"operating-point spec {spec.name!r} names the {kind} {name!r}; "
-                    f"there are {', '.join(map(repr, known[kind]))}"
+                    f"operating-point spec {spec.name!r}: no {kind} {name!r}; "
+                    f"the {kind}s are {', '.join(map(repr, known[kind]))}"
                 )
     return listed
 

@@ -139,7 +139,7 @@ class TestCache:
             def predict_proba(self, X: Any) -> Any:
                 return [0.5] * len(X)
 
-        with pytest.raises(InvalidInputError, match="scorer 'm' has no `version`; give it one"):
+        with pytest.raises(InvalidInputError, match="scorer 'm' has no `version`; add one"):
             run(Plain(), cache={})
 
     def test_two_fits_of_one_estimator_do_not_share(self) -> None:

@@ -120,7 +120,9 @@ class TestCells:
             def compute(self, y_true: Any, y_score: Any) -> float:
                 return 0.0
 
-        with pytest.raises(InvalidInputError, match="a metric is named 'scores'; that key"):
+        with pytest.raises(
+            InvalidInputError, match="`metrics` has a metric named 'scores', which is reserved"
+        ):
             run(metrics=[Named()])
 
     def test_one_class_gives_skipped_cells(self) -> None:
@@ -228,7 +230,7 @@ class TestCells:
         assert config["scorers"] == ["m"]
         assert config["slices"] == ["test"]
         assert (config["seed"], config["n_resamples"], config["note"]) == (7, 50, "x")
-        with pytest.raises(InvalidInputError, match="the key 'seed', which the run itself"):
+        with pytest.raises(InvalidInputError, match="the key 'seed', which is reserved"):
             run(extra_config={"seed": 1})
         with pytest.raises(InvalidTypeError, match="`extra_config` is 3; it must be a dict"):
             run(extra_config=3)
@@ -294,9 +296,9 @@ class TestInput:
         ("slices", "error", "message"),
         [
             ([], InvalidInputError, "`slices` is empty"),
-            ([part(), part()], InvalidInputError, "two slices are named 'test'"),
-            ([object()], InvalidTypeError, r"slices\[0\] is a object; a slice has"),
-            ({"a": 3}, InvalidTypeError, r"slices\['a'\] is a int; a slice has"),
+            ([part(), part()], InvalidInputError, "two slices have the name 'test'"),
+            ([object()], InvalidTypeError, r"slices\[0\] is a object; a slice must have"),
+            ({"a": 3}, InvalidTypeError, r"slices\['a'\] is a int; a slice must have"),
             (3, InvalidTypeError, "`slices` is 3; it must be a list or a dict"),
         ],
     )
@@ -306,7 +308,7 @@ class TestInput:
 
     def test_a_slice_alone(self) -> None:
         with pytest.raises(
-            InvalidTypeError, match=r"one slice, 'test'; put it in a list: \[slice_"
+            InvalidTypeError, match=r"a single slice, 'test'; pass a list: \[slice_"
         ):
             run(slices=part())
 
@@ -315,7 +317,7 @@ class TestInput:
         [
             ({}, InvalidInputError, "`scorers` is empty"),
             (Told(), InvalidTypeError, "`scorers` is a Told; it must map names to scorers"),
-            ({"": Told()}, InvalidInputError, "a scorer is named ''"),
+            ({"": Told()}, InvalidInputError, "`scorers` has the name ''"),
             ({"m": 3}, InvalidTypeError, r"scorers\['m'\] is a int without predict_proba"),
             ({"m": Told}, InvalidTypeError, "is the class Told; pass an instance"),
         ],
@@ -333,7 +335,7 @@ class TestInput:
             ({"on_scorer_error": "ignore"}, "`on_scorer_error` is 'ignore'"),
             ({"run_id": ""}, "`run_id` is ''"),
             ({"eval_split_names": []}, "`eval_split_names` is empty"),
-            ({"eval_split_names": ["tset"]}, "names 'tset'; there are 'test'"),
+            ({"eval_split_names": ["tset"]}, "no slice 'tset'; the slices are 'test'"),
             ({"progress": 3}, "`progress` is 3"),
             ({"cache": 3}, "`cache` is a int"),
             ({"precomputed_scores": {("test", "x"): []}}, r"the key \('test', 'x'\)"),
@@ -357,7 +359,7 @@ class TestInput:
         naive_bayes = pytest.importorskip("sklearn.naive_bayes")
         model = naive_bayes.GaussianNB().fit([[0.0], [1.0]], [0, 0])
         slice_ = EvalSlice("test", {"x": [[0.0], [1.0]], "label": [0, 1]}, feature_col="x")
-        with pytest.raises(InvalidInputError, match="1 is not among them"):
+        with pytest.raises(InvalidInputError, match="which do not include 1"):
             run(model, [slice_])
 
 
@@ -460,7 +462,7 @@ class TestPaired:
                 assert cell["value"] == theirs["by_scorer"]["b"][name]["value"]
                 assert "ci" not in cell
         diff = found.by_slice["test"]["paired_diffs"]["b_minus_a"]
-        assert diff == {"skipped": "`n_resamples` is 0: no interval is asked for"}
+        assert diff == {"skipped": "no interval requested (`n_resamples` is 0)"}
         block = evaluate_scorer_on_slice(Told(), part(), n_resamples=0)
         assert "ci" not in block["pr_auc"]
 
@@ -502,11 +504,11 @@ class TestPaired:
         assert diff["ci_low"] < 0.0 < diff["ci_high"]
 
     def test_unknown_names_are_errors(self) -> None:
-        with pytest.raises(MissingColumnError, match=r"paired_diffs\[0\] names the scorer 'x'"):
+        with pytest.raises(MissingColumnError, match=r"paired_diffs\[0\]: no scorer 'x'"):
             run(paired_diffs=[("m", "x")])
         with pytest.raises(InvalidInputError, match="compares 'm' with itself"):
             run(paired_diffs=[("m", "m")])
-        with pytest.raises(InvalidInputError, match=r"is 'ab'; it must be \(a, b\)"):
+        with pytest.raises(InvalidInputError, match=r"is 'ab'; it must be a pair \(a, b\)"):
             run(paired_diffs=["ab"])
         with pytest.raises(InvalidTypeError, match="`paired_diffs` is 3"):
             run(paired_diffs=3)
@@ -659,15 +661,17 @@ class TestThresholds:
         assert len(result.threshold_policy["thresholds"]) == 3
 
     def test_bad_arguments(self) -> None:
-        with pytest.raises(InvalidInputError, match=r"needs `threshold_slice`.* one of 'test'"):
+        with pytest.raises(InvalidInputError, match=r"requires `threshold_slice`.* one of 'test'"):
             run(thresholds=MaxF1Selector())
-        with pytest.raises(MissingColumnError, match="`threshold_slice` is 'x'; there are 'test'"):
+        with pytest.raises(
+            MissingColumnError, match="`threshold_slice` is 'x'; the slices are 'test'"
+        ):
             run(thresholds=MaxF1Selector(), threshold_slice="x")
-        with pytest.raises(InvalidInputError, match="given without `thresholds`"):
+        with pytest.raises(InvalidInputError, match="`threshold_slice` requires `thresholds`"):
             run(threshold_slice="test")
         with pytest.raises(InvalidTypeError, match="must be a ThresholdSelector or a list"):
             run(thresholds=0.5, threshold_slice="test")
-        with pytest.raises(InvalidInputError, match="share the criterion 'max_f1'"):
+        with pytest.raises(InvalidInputError, match="have the criterion 'max_f1'"):
             run(thresholds=[MaxF1Selector()] * 2, threshold_slice="test")
 
     def test_operating_point_specs(self) -> None:
@@ -696,11 +700,11 @@ class TestThresholds:
 
     def test_operating_point_specs_name_what_is_there(self) -> None:
         for spec, message in (
-            (OperatingPointSpec("val", ["test"], [MaxF1Selector()]), "the slice 'val'"),
-            (OperatingPointSpec("test", ["x"], [MaxF1Selector()]), "the shown slice 'x'"),
+            (OperatingPointSpec("val", ["test"], [MaxF1Selector()]), "no slice 'val'"),
+            (OperatingPointSpec("test", ["x"], [MaxF1Selector()]), "no reported slice 'x'"),
             (
                 OperatingPointSpec("test", ["test"], [MaxF1Selector()], scorer_names=["q"]),
-                "the scorer 'q'; there are 'm'",
+                "no scorer 'q'; the scorers are 'm'",
             ),
         ):
             with pytest.raises(MissingColumnError, match=message):

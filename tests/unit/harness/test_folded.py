@@ -132,7 +132,9 @@ class TestShape:
     def test_every_metric_is_summarised_unless_told(self) -> None:
         assert "brier" in run().fold_summary["test"]["m"]
         assert list(run(summary_metrics=["pr_auc"]).fold_summary["test"]["m"]) == ["pr_auc"]
-        with pytest.raises(MissingColumnError, match="`summary_metrics` names 'f1'; measured are"):
+        with pytest.raises(
+            MissingColumnError, match="`summary_metrics`: no metric 'f1'; the metrics are"
+        ):
             run(summary_metrics=["f1"])
 
     def test_versions(self) -> None:
@@ -343,7 +345,7 @@ class TestSummary:
         summary = run(splitter=HoldoutSplitter(0.4)).fold_summary["test"]["m"]["brier"]
         assert "ci_low" not in summary
         assert summary["mean"] > 0
-        assert summary["skipped"] == "one fold has a value; an interval needs two"
+        assert summary["skipped"] == "only one fold has a value; an interval needs at least two"
 
     def test_a_scorer_that_never_works_still_has_its_row(self) -> None:
         class Broken:
@@ -396,7 +398,7 @@ class TestSeeds:
 
     def test_bad_seeds(self) -> None:
         for seeds in ((), (1, 1)):
-            with pytest.raises(InvalidInputError, match="must hold different seeds"):
+            with pytest.raises(InvalidInputError, match="must contain at least one seed"):
                 run(seeds=seeds)
         with pytest.raises(InvalidTypeError, match="`seeds` is 42; it must be a sequence"):
             run(seeds=42)
@@ -583,7 +585,7 @@ class TestThresholds:
         fold = result.by_fold["fold=0"]
         assert list(fold["by_slice"]) == ["test"]
         assert "op_f1_at_recording_fitted_on_val" in fold["by_slice"]["test"]["by_scorer"]["m"]
-        with pytest.raises(MissingColumnError, match="`threshold_slice` names 'dev'"):
+        with pytest.raises(MissingColumnError, match="`threshold_slice`: no slice 'dev'"):
             run(Fits(), WithVal(), thresholds=Recording(), threshold_slice="dev")
 
     def test_inner_splitter(self) -> None:

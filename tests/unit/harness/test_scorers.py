@@ -80,7 +80,7 @@ def test_tensors_are_detached():
         ([-0.1, 0.5], r"score\[0\] is -0.1"),
         ([0.1, np.nan], r"score\[1\] is nan"),
         (["0.1", "0.2"], "scores must be numbers"),
-        ([[0.1, 0.2], [0.5, 0.5]], r"row 0 of the two columns is \[0.1, 0.2\].*sum to 1"),
+        ([[0.1, 0.2], [0.5, 0.5]], r"row 0 of its output is \[0.1, 0.2\].*sum to 1"),
         ([[0.1], [0.1, 0.2]], "rows of different lengths"),
     ],
 )
@@ -108,10 +108,12 @@ def test_the_positive_class_is_found_by_name_not_by_place():
     assert as_scorer(named, positive="a").predict_proba([[3.0]])[0] > 0.5
     assert as_scorer(named, positive="b").predict_proba([[3.0]])[0] < 0.5
     with pytest.raises(
-        InvalidInputError, match=r"classes \['a', 'b'\] and 1 is not among them; name"
+        InvalidInputError, match=r"classes \['a', 'b'\], which do not include 1; pass"
     ):
         as_scorer(named).predict_proba([[3.0]])
-    with pytest.raises(InvalidInputError, match=r"`positive` is 'c'; LogisticRegression knows"):
+    with pytest.raises(
+        InvalidInputError, match=r"`positive` is 'c'; it must be a class of LogisticRegression"
+    ):
         as_scorer(named, positive="c").predict_proba([[3.0]])
     flipped = LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], [1, 1, -1, -1])
     assert as_scorer(flipped).predict_proba([[0.0]])[0] > 0.5

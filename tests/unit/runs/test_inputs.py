@@ -237,7 +237,7 @@ class TestSavedRuns:
             ([], InvalidInputError, "`inputs` is empty"),
             (["text"], InvalidTypeError, r"inputs\[0\] is a str"),
             ("text", InvalidTypeError, "`inputs` is 'text'"),
-            ([spam(), spam()], InvalidInputError, "two inputs are named 'test'"),
+            ([spam(), spam()], InvalidInputError, "two inputs have the name 'test'"),
         ],
     )
     def test_what_is_no_slice_is_refused(
@@ -251,9 +251,21 @@ class TestSavedRuns:
     @pytest.mark.parametrize(
         ("name", "change", "message"),
         [
-            ("test", {"text": ["c", "b", "a"]}, "another input or label in row 0, 'k1', than"),
-            ("test", {"label": [0, 1, 0]}, "another input or label in row 2, 'k3', than"),
-            ("test", {"key": ["k1", "k2", "x"]}, "lacks 1 of the 3 rows that were scored, as 'k3'"),
+            (
+                "test",
+                {"text": ["c", "b", "a"]},
+                "differs from the scored slice in the input or label of row 0, 'k1'",
+            ),
+            (
+                "test",
+                {"label": [0, 1, 0]},
+                "differs from the scored slice in the input or label of row 2, 'k3'",
+            ),
+            (
+                "test",
+                {"key": ["k1", "k2", "x"]},
+                "lacks 1 of the 3 rows that were scored, such as 'k3'",
+            ),
             ("100%s", {}, "slice '100%s' is not in the run"),
         ],
     )
