@@ -458,12 +458,12 @@ class TestStudy:
         arguments = ("judge", "study", file, "--judge", "judge", "--human", "human")
         code, out, err = command(*arguments)
         assert (code, out) == (2, "")
-        assert "Say --by-verdict if labels were bought by verdict" in err
+        assert "Use --by-verdict if labels were sampled by verdict" in err
         code, out, _ = command(*arguments, "--by-verdict")
         assert code == 0
         assert "precision" in out
         assert "sensitivity" not in out.replace("corrected by sensitivity", "")
-        assert "no labels-only: method 'labels-only' needs labels of a random part" in out
+        assert "no labels-only: method 'labels-only' requires randomly chosen labels" in out
         assert "sampled by verdict (pass --by-verdict)" in out
         assert "random sample" not in out
 

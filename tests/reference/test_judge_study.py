@@ -183,9 +183,9 @@ class TestRecordsOfAnyKind:
         study = judge_study(records, judge="judge", human="human", by_verdict=True)
         assert set(study.estimates) == {"ppi++", "ppi", "raw"}
         for method in ("rogan-gladen", "labels-only"):
-            assert "needs labels of a random part of the units" in study.skipped[method]
+            assert "requires randomly chosen labels" in study.skipped[method]
             assert method not in study.estimates["raw"].widths
-            with pytest.raises(InvalidInputError, match="needs labels of a random part"):
+            with pytest.raises(InvalidInputError, match="requires randomly chosen labels"):
                 judge_study(records, judge="judge", human="human", by_verdict=True, method=method)
         agreement = study.agreement
         gone = ("agreement", "kappa", "alpha", "sensitivity", "specificity", "bias")

@@ -32,8 +32,8 @@ _PHRASES = {
     "choose `graders` that need none": "choose a --grader that needs none",
     "choose it with `graders`": "choose it with --grader",
     "set `num_fewshot`": "set --fewshot",
-    "Pass `strata` (the verdicts, if labels were bought by verdict) or `weights` "
-    "(1 / chance of a label)": "Say --by-verdict if labels were bought by verdict",
+    "Pass `strata` (the verdicts, if labels were sampled by verdict) or `weights` "
+    "(1 / probability of a label)": "Use --by-verdict if labels were sampled by verdict",
     "`costs` names": "--cost names",
     "attempts; ask for at least ": "attempts; say --attempts ",
     "rollouts; ask for at least ": "rollouts; say --rollouts-per-seed ",

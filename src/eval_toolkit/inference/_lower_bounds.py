@@ -14,8 +14,6 @@ import numpy as np
 
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 
-__all__ = ["BernsteinBound", "BettingBound", "BinomialBound", "LowerBound"]
-
 _FRACTIONS = (0.8 * 2.5 ** -np.arange(7.0))[:, None, None]
 """Bets as fractions of the capital, from large (best for few values) to small (for 100 000)."""
 _STEPS = 4_000

@@ -92,10 +92,10 @@ def kappa_interval(
     Notes
     -----
     The standard error is that of [1]_ (as in statsmodels); with groups it is multiplied by the
-    inflation due to clustering of the units' influences. If raters nearly always agree, the plain
-    interval is far too narrow: at a kappa of 0.95 and 50 units it covers 40 %, the adjusted one at
-    least 93 % (``tests/statistics``). With groups, the pseudo-units are added to the effective
-    number of units, or to the number of groups if there is no disagreement.
+    inflation due to clustering of the units' influences. If raters nearly always agree, the
+    unadjusted interval is far too narrow: at a kappa of 0.95 with 50 units its coverage is 40 %,
+    that of the adjusted one at least 93 % (``tests/statistics``). With groups, the pseudo-units are
+    added to the effective number of units, or to the number of groups if there is no disagreement.
 
     References
     ----------
@@ -196,8 +196,8 @@ def alpha_interval(
     -----
     Units are resampled, so that the uncertainty of the chance agreement is included. If raters
     never disagree, the lower end is exact: it follows from the largest share of units that may be
-    rated at chance. If all units have the same disagreement, as large a share may agree, or
-    disagree twice as much.
+    rated at chance. If all units have the same disagreement, the same share is assumed to agree
+    (upper end) or to disagree twice as much (lower end).
 
     Examples
     --------
@@ -233,7 +233,7 @@ def _alike(alpha: float, plan: Plan, confidence: float, n_resamples: int) -> Boo
         confidence,
         n_resamples,
         "exact-degenerate",
-        reason="raters disagree alike on every unit",
+        reason="all units have the same disagreement",
         n_units=plan.n_rows,
         n_groups=plan.n_groups,
     )

@@ -145,7 +145,7 @@ def enough_units(plan: Plan) -> None:
         return
     if plan.kind == "label-groups":
         raise InvalidInputError(
-            "the bootstrap needs at least 2 groups of every label it draws; "
+            "the bootstrap needs at least 2 groups for every label it resamples; "
             "one label has rows in a single group"
         )
     n_drawn = int(plan.strata[-1])
@@ -168,7 +168,7 @@ def finite(value: float, name: str) -> float:
 
 
 def drawn_by_label(problem: Problem) -> Problem | None:
-    """Return the problem with labels drawn separately, or None if they already are."""
+    """Return the problem with labels resampled separately; None if they are or cannot be."""
     if problem.labels.all() or not problem.labels.any():  # a single class
         return None
     if problem.plan.kind == "rows":
@@ -274,7 +274,7 @@ class _Intervals:
             check_classes(statistic, problem.data[scorer], problem.plan)
             if getattr(statistic, "independent_only", False) and not problem.plan.is_independent:
                 raise UndefinedMetricError(
-                    f"an interval of {statistic.name} is for independent rows, not for groups"
+                    f"{statistic.name} has an interval for independent rows only, not for groups"
                 )
         except UndefinedMetricError as error:
             return error
@@ -288,7 +288,8 @@ class _Intervals:
             alone = copy.copy(self)
             alone.problem = apart
             alone.note = (
-                f"{undefined} of {len(samples)} draws had no value, so labels are drawn separately"
+                f"undefined on {undefined} of {len(samples)} resamples, so labels are resampled "
+                "separately"
             )
             samples, alone.distances = _replicate_with_distances(
                 apart, self.n_resamples, self.executor
@@ -361,7 +362,7 @@ class _Intervals:
             return *_clipped(bounds, statistic.bounds), "studentized", few
         corrected = bca_interval(samples, point, self._left_out(scorer, row), self.confidence)
         if corrected is None:
-            reason = "BCa does not hold here: nearly all resamples lie on one side of the estimate"
+            reason = "BCa is unreliable: nearly all resamples lie on one side of the estimate"
             return *percentile_interval(samples, self.confidence), "percentile", reason
         return *corrected, "BCa", few
 
@@ -378,7 +379,7 @@ class _Intervals:
         )
         if not self.problem.plan.is_independent:
             what = what.replace("rows", "groups")
-        return f"{effective:.3g} {what}: quantiles of a bootstrap cover less than they say"
+        return f"{effective:.3g} {what}: bootstrap intervals may cover less than their level"
 
     def _by_standard_error(
         self, scorer: int, row: int, point: float, samples: FloatArray
@@ -401,7 +402,7 @@ class _Intervals:
         n = min(plan.n_groups_among(rows) for rows in statistic.support(data))
         exact = exact_at_bound(point, statistic.bounds, n, self.confidence)
         if exact is not None:
-            return *exact, "exact-degenerate", "every resample sits at the metric's bound"
+            return *exact, "exact-degenerate", "every resample is at the metric's bound"
         raise UndefinedMetricError(
             f"every resample of {statistic.name} has the same value, so its spread is unknown"
         )

@@ -105,9 +105,13 @@ class AttemptsDesign(Displayed):
         if self.correlation is not None:
             validation.number(self.correlation, "correlation", low=-1.0, high=1.0)
             if self.design != "paired":
-                raise InvalidInputError(f"`correlation` has no meaning in the {self.design} design")
+                raise InvalidInputError(
+                    f"`correlation` applies to the paired design only; omit it for {self.design!r}"
+                )
         if (self.within_sd is None) == (self.proportion is None):
-            raise InvalidInputError("give `within_sd` (real values) or `proportion` (0/1 values)")
+            raise InvalidInputError(
+                "give either `within_sd` (real values) or `proportion` (0/1 values)"
+            )
         if self.within_sd is None:
             self._check_shares()
         else:
@@ -118,28 +122,30 @@ class AttemptsDesign(Displayed):
             validation.number(sd, "within_sd", low=0.0)
         if self._skill != 1.0:
             raise InvalidInputError(
-                "`sensitivity` and `specificity` are for 0/1 values; give `proportion`, or the "
-                "noise of real values as `judge_sd`"
+                "`sensitivity` and `specificity` apply to 0/1 values; give `proportion`, or "
+                "`judge_sd` for real values"
             )
         if self.variance() == 0.0:
-            raise InvalidInputError("`item_sd` and `within_sd` are 0; without spread one item does")
+            raise InvalidInputError(
+                "`item_sd` and `within_sd` are 0; at least one must be positive"
+            )
 
     def _check_shares(self) -> None:
         share = validation.number(self.proportion or 0.0, "proportion", low=0.0, high=1.0)
         if self.judge_sd:
             raise InvalidInputError(
-                "`judge_sd` is for real values; give `sensitivity` and `specificity`"
+                "`judge_sd` applies to real values; give `sensitivity` and `specificity` instead"
             )
         if self._skill <= 0.0:
             raise InvalidInputError(
-                "`sensitivity` + `specificity` is not above 1; such a judge cannot detect a "
+                "`sensitivity` + `specificity` must be above 1; otherwise the judge cannot detect a "
                 "difference"
             )
         if self.design == "paired" and self.correlation is None:
-            raise InvalidInputError("0/1 values in the paired design need `correlation`")
+            raise InvalidInputError("`correlation` is required for 0/1 values in the paired design")
         if self.item_sd > math.sqrt(share * (1.0 - share)):
             raise InvalidInputError(
-                f"`item_sd` is {self.item_sd:g}; items with a mean of {share:g} vary by at most "
+                f"`item_sd` is {self.item_sd:g}; with a `proportion` of {share:g} it is at most "
                 f"{math.sqrt(share * (1.0 - share)):.3g}"
             )
 
@@ -221,10 +227,10 @@ class AttemptsDesign(Displayed):
         """
         delta = validation.number(effect, "effect")
         if delta == 0.0:
-            raise InvalidInputError("`effect` is 0; no number of items detects a zero effect")
+            raise InvalidInputError("`effect` is 0; no number of items can detect a zero effect")
         if self.proportion is not None and not 0.0 <= self.proportion + delta <= 1.0:
             raise InvalidInputError(
-                f"`proportion` + `effect` is {self.proportion + delta:g}; a share cannot leave [0, 1]"
+                f"`proportion` + `effect` is {self.proportion + delta:g}; it must lie in [0, 1]"
             )
         a, b = _quantiles(alpha, power)
         n = ((a + b) / (self._skill * delta)) ** 2 * self.variance(delta)
@@ -279,7 +285,7 @@ class AttemptsDesign(Displayed):
             if furthest != 0.0 and enough(furthest):
                 return abs(_nearest(enough, furthest))
         raise InfeasibleError(
-            f"{items} items show no effect under these assumptions, neither a rise nor a fall"
+            f"with {items} items no effect, neither an increase nor a decrease, is detectable"
         )
 
 
@@ -297,7 +303,9 @@ def _both(value: Any) -> tuple[Any, Any]:
     if not isinstance(value, tuple):
         return value, value
     if len(value) != 2:
-        raise InvalidInputError(f"{value!r} must be one value, or one for A and one for B")
+        raise InvalidInputError(
+            f"{value!r} must be a single value, or a pair of values for A and B"
+        )
     return value[0], value[1]
 
 
@@ -306,6 +314,6 @@ def _quantiles(alpha: float, power: float) -> tuple[float, float]:
     b = normal_quantile(validation.fraction(power, "power"))
     if a + b <= 0.0:
         raise InvalidInputError(
-            "`power` is not above `alpha` / 2; any sample has at least this power"
+            "`power` must be above `alpha` / 2; any sample has at least that power"
         )
     return a, b

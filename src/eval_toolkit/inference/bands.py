@@ -119,15 +119,15 @@ def roc_band(
     -----
     At each rate x the curve is evaluated vertically: at its highest point if it has a step at x,
     and by linear interpolation between neighbouring thresholds otherwise. The intervals are
-    percentile intervals. Resamples without one of the classes are dropped; if they are more than 5
-    %, classes are resampled separately, as recorded in ``method``. No interval is narrower than
-    Wilson's interval for a share of as many positives, or groups with positives, since near 0 and 1
-    all resamples agree.
+    percentile intervals. Resamples that lack a class are dropped; if more than 5 % do, classes are
+    resampled separately, as recorded in ``method``. No interval is narrower than Wilson's interval
+    for a share of as many positives, or groups with positives, since near 0 and 1 all resamples
+    agree.
 
     Pointwise coverage: for normal scores with 100 and 300 rows, and with 150 groups of four, 95 %
     intervals covered the true rate in 95 to 99.5 % of 1000 samples at false positive rates from
-    0.05 to 0.5 (``tests/statistics``). Coverage is lower at rates below one negative: 82 % at a
-    rate of 0.01 with 70 negatives.
+    0.05 to 0.5 (``tests/statistics``). Coverage is lower at rates that correspond to less than one
+    negative: 82 % at a rate of 0.01 with 70 negatives.
 
     Examples
     --------
@@ -217,7 +217,7 @@ def _grid(grid: ArrayLike | None) -> FloatArray:
         return np.arange(101) / 100  # unlike linspace, gives 0.29 == 29/100 exactly
     places = validation.vector(grid, "grid")
     if places.min() < 0.0 or places.max() > 1.0 or (np.diff(places) <= 0).any():
-        raise InvalidInputError("`grid` must hold ascending rates in [0, 1], each once")
+        raise InvalidInputError("`grid` must contain strictly increasing rates in [0, 1]")
     return places
 
 

@@ -63,14 +63,14 @@ def bootstrap_ci(
     seed, rng : int, Generator, …, default 42
         Random seed or generator; give only one of the two.
     groups : array-like of shape (n,), optional
-        Rows that are not independent of each other share a group; whole groups are drawn.
+        Group of each row; rows within a group may be dependent, and whole groups are resampled.
     stratified : bool, default False
         Whether to draw positives and negatives separately.
     plan : Plan, optional
         Another resampling plan: `groups_in_strata_plan`, `two_level_plan`, `label_group_plan`.
     executor : Executor, optional
-        Object with the ``map`` method of ``concurrent.futures.Executor``; results are
-        bit-identical.
+        Object with the ``map`` method of ``concurrent.futures.Executor``; it does not affect
+        results.
     return_samples : bool, default False
         Whether to keep the replicates in ``samples``; not available for fewer than 10 independent
         units.
@@ -97,9 +97,9 @@ def bootstrap_ci(
     By default ROC-AUC, PR-AUC, recall at a false-positive rate and metrics at a threshold get score
     intervals in closed form, and other metrics in a finite range the score interval with the
     variance of the replicates. Quantiles of replicates cover 63 % instead of 95 % with 2 positives,
-    84 % with 6 [1]_; metrics without a known range get BCa from 30 rows of the smaller class on.
-    BCa after Efron (1987); the acceleration comes from closed-form leave-one-out values, or from
-    at most 192 left-out blocks where there is no closed form.
+    84 % with 6 [1]_; metrics without a known range get BCa if the smaller class has at least 30
+    rows. BCa after Efron (1987); the acceleration comes from closed-form leave-one-out values, or
+    from at most 192 left-out blocks where there is no closed form.
 
     References
     ----------
@@ -185,8 +185,8 @@ def cluster_bootstrap_ci(
     -----
     Percentile intervals from few groups are too narrow: with g groups of the rarer label,
     percentiles are taken at the normal probability of ``√(g/(g−1)) t_{g−1}``, the expanded
-    percentile interval [1]_. The AUC of correlated scores with 5, 8 and 10 groups of each label is
-    then covered at 0.95, 0.92 and 0.96 (± 0.015) instead of 0.87, 0.82 and 0.91.
+    percentile interval [1]_. For the AUC of correlated scores with 5, 8 and 10 groups of each
+    label, coverage is then 0.95, 0.92 and 0.96 (± 0.015) instead of 0.87, 0.82 and 0.91.
 
     References
     ----------
@@ -207,7 +207,7 @@ def cluster_bootstrap_ci(
     n_groups = int(np.diff(plan.strata).min())
     if n_groups < MIN_LABEL_GROUPS:
         raise InvalidInputError(
-            f"the bootstrap needs at least {MIN_LABEL_GROUPS} groups of every label it draws, "
+            f"the bootstrap needs at least {MIN_LABEL_GROUPS} groups for every label it resamples, "
             f"got {n_groups}"
         )
     level = validation.fraction(resampling["confidence"], "confidence")

@@ -50,8 +50,8 @@ NO_COMPARISON = (
 """Reason why a difference of calibration errors has no p-value or verdict, with an alternative."""
 
 WEIGHTED_REASON = (
-    "the bias of a calibration error is known for rows of equal weight only, not {}; brier and "
-    "log_loss have intervals there"
+    "the bias of a calibration error is known for rows of equal weight only, not {}; use brier "
+    "or log_loss, which have intervals"
 )
 """Reason why a calibration error has no interval under weights; template for their source."""
 
@@ -65,8 +65,8 @@ _AT_ONCE = 256  # draws per batch, to bound memory
 def calibration_statistic(statistic: Statistic) -> CalibrationError | None:
     """Return the calibration error that determines a statistic's interval; None for other metrics.
 
-    A debiased error estimates the same population error as the plain one over the same bins, so it
-    gets the interval of the plain one.
+    A debiased error estimates the same population error as the uncorrected one over the same bins,
+    so both have the same interval.
     """
     if hasattr(statistic, "label_draws"):
         return cast("CalibrationError", statistic)
@@ -114,20 +114,8 @@ def calibration_interval(
 ) -> tuple[float, float]:
     """Return the interval of a calibration error over independent rows.
 
-    Parameters
-    ----------
-    error : CalibrationError
-        The statistic.
-    data : Columns
-        Labels and scores.
-    point : float
-        Value of the error, or of its debiased form; always included in the interval.
-    n_draws : int
-        Number of simulated label vectors.
-    confidence : float
-        Confidence level.
-    seed : int
-        Random seed; the order of the rows does not matter.
+    ``point`` is the value of the error, or of its debiased form, and always included. The order of
+    the rows does not matter.
 
     Notes
     -----
@@ -139,8 +127,8 @@ def calibration_interval(
     - upper end: the larger of ``q(‖g + e‖)`` and ``q(‖a + e‖)``, with the gaps a under the
     frequencies that e is drawn from.
 
-    q is the 1 − tail quantile. The frequency c = (positives + stated + pseudo) / (rows + 1 + 2
-    pseudo) gives noise to bins without errors too.
+    q is the 1 − tail quantile. The noise is drawn from the frequency (positives + mean prediction +
+    pseudo) / (rows + 1 + 2 pseudo), which is not 0 or 1 in bins without errors.
     """
     generator = np.random.Generator(np.random.Philox(derive_seed(seed, "labels", error.name)))
     noise, near_data, near_assumed, calibrated, here = _sizes(error, data, generator, n_draws)
@@ -155,17 +143,9 @@ def calibration_interval(
 def calibration_difference(a: BootstrapCI, b: BootstrapCI) -> PairedBootstrapCI:
     """Return error(B) − error(A) of two calibration errors, with an interval but no p-value.
 
-    Parameters
-    ----------
-    a, b : BootstrapCI
-        Errors of A and of B with their intervals.
-
-    Returns
-    -------
-    PairedBootstrapCI
-        Interval from ``b.ci_low − a.ci_high`` to ``b.ci_high − a.ci_low``, which excludes zero only
-        if the two intervals are disjoint. The noise of A and B may have opposite signs, so pairing
-        does not narrow it.
+    The interval extends from ``b.ci_low − a.ci_high`` to ``b.ci_high − a.ci_low`` and excludes zero
+    only if the two intervals are disjoint. The noise of A and B may have opposite signs, so pairing
+    does not narrow it.
 
     Examples
     --------

@@ -409,9 +409,9 @@ class SmoothError:
     def distance(self, block: Block) -> FloatArray:
         """Return the error of the difference between resampled and observed residuals.
 
-        The error is subadditive: smoothing r₁ + r₂ with width a + b leaves at most what smoothing
-        r₁ with a and r₂ with b leaves. So the triangle inequality holds, although the error is not
-        a norm.
+        The error is subadditive: smoothing r₁ + r₂ with width a + b gives at most the sum of
+        smoothing r₁ with a and r₂ with b. So the triangle inequality holds, although the error is
+        not a norm.
         """
         data = block.view.data
         here = data.once(self, lambda: self._nodes_of(data))

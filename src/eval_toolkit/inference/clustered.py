@@ -70,8 +70,8 @@ def cluster_robust_se(
     groups : array-like of shape (n,)
         Cluster of each unit; units within a cluster may be correlated, clusters are independent.
     groups2 : array-like of shape (n,), optional
-        Second clustering key, crossed with the first (prompt template and topic, annotator and
-        item).
+        Second clustering key, crossed with the first (e.g. prompt template and topic, or annotator
+        and item).
 
     Returns
     -------
@@ -88,9 +88,9 @@ def cluster_robust_se(
     Notes
     -----
     ``√(G/(G−1) Σ_g (Σ_{i∈g} (x_i − x̄))²) / n``, the CR1 estimator of a regression on a constant;
-    with clusters of one it is the usual sd/√n. Two keys: variance by the first plus by the
-    second minus by their intersection [1]_; where that is not positive, the larger of the
-    one-key variances is used.
+    with one unit per cluster it is the usual sd/√n. Two keys: variance by the first plus by the
+    second minus by their intersection [1]_; where that is not positive, the larger of the one-key
+    variances is used.
 
     References
     ----------
@@ -173,7 +173,7 @@ def ols_cluster(
     design = _design(X, len(response), add_intercept=add_intercept)
     level = validation.fraction(confidence, "confidence")
     if groups is None and groups2 is not None:
-        raise InvalidInputError("`groups2` needs `groups`; pass a single key as `groups`")
+        raise InvalidInputError("`groups2` requires `groups`; pass a single key as `groups`")
     keys = [] if groups is None else _keys(groups, groups2, len(response))
     q, r = np.linalg.qr(design)
     coef = np.linalg.solve(r, q.T @ response)
@@ -200,7 +200,9 @@ def _inference(
     factor = critical_value(confidence, df)
     t = [None if negligible(s, abs(b)) else float(b / s) for b, s in zip(coef, se, strict=True)]
     if None in t:
-        reason = "; ".join(filter(None, [reason, "a standard error is zero: no t test for it"]))
+        reason = "; ".join(
+            filter(None, [reason, "a standard error is zero, so its coefficient has no t test"])
+        )
     return ClusteredOLS(
         coef=tuple(coef.tolist()),
         se=tuple(se.tolist()),
@@ -242,8 +244,8 @@ def _keys(groups: ArrayLike, groups2: ArrayLike | None, n: int) -> list[tuple[In
     for name, (_, count) in zip(("groups", "groups2"), keys, strict=False):
         if count < 2:
             raise UndefinedMetricError(
-                f"a cluster-robust standard error is undefined: `{name}` has one cluster only; "
-                "it needs at least two"
+                f"a cluster-robust standard error is undefined: `{name}` has only one cluster; "
+                "at least two are needed"
             )
     return keys
 
@@ -265,7 +267,7 @@ def _robust_variance(
     larger = np.maximum(variances[0], variances[1])
     if (variance > 0.0).all():
         return variance, ""
-    reason = "a two-way variance was not positive: the larger one-way variance is used for it"
+    reason = "a two-way variance was not positive: the larger one-way variance is used instead"
     return np.where(variance > 0.0, variance, larger), reason
 
 

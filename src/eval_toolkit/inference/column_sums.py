@@ -41,7 +41,7 @@ def values_of_sums(function: SumsFn, sums: FloatArray, name: str) -> FloatArray:
         values = np.asarray(function(sums), dtype=np.float64)
     if values.shape != (len(sums),):
         raise InvalidTypeError(
-            f"{name}: the function returned the shape {values.shape} for {len(sums)} draws; it must "
+            f"{name}: the function returned an array of shape {values.shape} for {len(sums)} draws; it must "
             "return one value per draw"
         )
     return np.where(np.isfinite(values), values, np.nan)

@@ -119,7 +119,9 @@ def _stratum(key: Any, part: Any) -> tuple[BoolArray, FloatArray, Plan]:
     except InvalidInputError as error:
         raise InvalidInputError(f"strata[{key!r}]: {error}") from None
     if plan.n_groups < 2:
-        raise InvalidInputError(f"strata[{key!r}] has one group; a stratum needs two to vary")
+        raise InvalidInputError(
+            f"strata[{key!r}] has only one group; every stratum needs at least two"
+        )
     return labels, scores, plan
 
 

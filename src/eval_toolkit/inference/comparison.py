@@ -117,7 +117,7 @@ def compare_scorers(
     validation.choice(correction, "correction", get_args(CorrectionMethod))
     names = list(scorers)
     if len(names) < 2:
-        raise InvalidInputError(f"`scorers` has {len(names)} entry; a comparison needs two")
+        raise InvalidInputError(f"`scorers` must contain at least two scorers, got {len(names)}")
     first = names[0] if baseline is None else baseline
     if first not in scorers:
         raise InvalidInputError(f"`baseline` is {first!r}; it must be one of {names}")

@@ -131,7 +131,7 @@ def delong_roc_variance(
         "delong",
         ""
         if z is not None
-        else "zero variance: all rows of a class move by the same rank from A to B",
+        else "zero variance: from A to B, all rows of a class change by the same rank",
         auc_a=auc_a,
         auc_b=auc_b,
         delta_auc=delta,
@@ -181,10 +181,10 @@ def delong_ci(
 
     Notes
     -----
-    On the logit scale the standard error is SE / (AUC (1 − AUC)) (delta method). With ten
-    positives among 100 rows at an AUC of 0.86 it covers 0.915, the plain interval 0.87; with 150
-    among 300, 0.953 (``tests/statistics``). The variance of a perfectly separated sample is zero;
-    the bound is that of min(P, N) successes in as many independent trials.
+    On the logit scale the standard error is SE / (AUC (1 − AUC)) (delta method). With ten positives
+    among 100 rows at an AUC of 0.86 its coverage is 0.915, that of the untransformed interval 0.87;
+    with 150 among 300 it is 0.953 (``tests/statistics``). The variance of a perfectly separated
+    sample is zero; the bound is that of min(P, N) successes in as many independent trials.
 
     References
     ----------

@@ -56,12 +56,13 @@ def probe_similarity(
 
     Notes
     -----
-    Similarity is defined as in `self_similarity`. Every pair of texts has the same weight, so that
-    groups count by their size. The value is a ratio of U-statistics of degree two in the groups;
-    its standard error is that of the jackknife over groups [1]_, and the bounds are symmetric on
-    the logit scale, with Student's quantile on G − 1 degrees of freedom. If the leave-one-out
-    values do not vary, or there are only two groups, the interval allows for what G/2 pairs of
-    groups cannot exclude: a share 1 − ((1 − confidence)/2)^(2/G) of pairs with similarity 0 or 1.
+    Similarity is defined as in `self_similarity`. Every pair of texts has the same weight, so
+    larger groups have more influence. The value is a ratio of U-statistics of degree two in the
+    groups; its standard error is that of the jackknife over groups [1]_, and the bounds are
+    symmetric on the logit scale, with Student's quantile on G − 1 degrees of freedom. If the
+    leave-one-out values do not vary, or there are only two groups, the interval allows for what G/2
+    pairs of groups cannot exclude: a share 1 − ((1 − confidence)/2)^(2/G) of pairs with similarity
+    0 or 1.
 
     References
     ----------
@@ -78,7 +79,7 @@ def probe_similarity(
     codes, n_groups = validation.group_codes(groups, vectors.n_texts)
     if n_groups < 2:
         raise UndefinedMetricError(
-            "probe_similarity is undefined: all texts are of one group; it needs two or more"
+            "probe_similarity is undefined: all texts belong to one group; at least two are needed"
         )
     point, without = _between(vectors, codes, n_groups)
     method = "jackknife-logit, groups"
@@ -86,7 +87,7 @@ def probe_similarity(
     if without is None or float(without.std()) < _ROUNDING:
         unseen = no_event_bound(n_groups / 2.0, level)
         low, high = point * (1.0 - unseen), point + unseen * (1.0 - point)
-        method, reason = "exact, groups", "groups show no spread"
+        method, reason = "exact, groups", "no variation between groups"
     else:
         low, high = logit_bounds(point, jackknife_se(without), critical_value(level, n_groups - 1))
     return BootstrapCI(

@@ -199,7 +199,7 @@ def check_executor(executor: Any) -> None:
     """Raise unless the executor is None or has a ``map`` method."""
     if executor is not None and not hasattr(executor, "map"):
         raise InvalidTypeError(
-            f"`executor` must have a `map` as concurrent.futures executors do, got {executor!r}"
+            f"`executor` must have a `map` method like concurrent.futures executors, got {executor!r}"
         )
 
 
@@ -211,17 +211,9 @@ def spread(
 ) -> list[_Part]:
     """Return the results of ``run`` for all blocks in order, computed in tasks.
 
-    Parameters
-    ----------
-    run : callable
-        Function of the first resamples of blocks; must be picklable, like its result.
-    firsts : sequence of int
-        First resample of every block.
-    work : float
-        Cost of a block in kernel rows. Tasks take at least 0.1 s; if all blocks make one task, it
-        runs in this process.
-    executor : Executor or None
-        Executor; it is not shut down.
+    ``run`` takes the first resample of some blocks; with its result it must be picklable. ``work``
+    is the cost of a block in kernel rows: tasks take at least 0.1 s, and a single one runs in this
+    process. The executor is not shut down.
 
     Raises
     ------
@@ -239,8 +231,8 @@ def spread(
         return list(executor.map(run, tasks))
     except BrokenExecutor as error:
         raise BrokenExecutor(
-            f"a worker died before it was done ({_said(error)}); it may have run out of memory, "
-            "or the metric may have crashed: use fewer workers, or none"
+            f"a worker died before it finished ({_said(error)}); it may have run out of memory, "
+            "or the metric may have crashed: use fewer workers, or no executor"
         ) from error
     except (PicklingError, AttributeError, TypeError) as error:
         if "pickle" not in str(error).lower():

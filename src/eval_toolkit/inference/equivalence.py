@@ -24,7 +24,7 @@ __all__ = [
     "non_inferiority_test",
 ]
 
-_NO_ERROR = "the standard error is zero: no spread was seen, so nothing is shown"
+_NO_ERROR = "the standard error is zero: without variation the test is inconclusive"
 
 
 @in_own_order

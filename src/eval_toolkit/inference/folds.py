@@ -267,7 +267,7 @@ def cross_validate_metric(
     k : int, default 5
         Number of folds, from 2 to n.
     stratified : bool, default True
-        Whether each fold has the same share of both classes.
+        Whether all folds have the same share of positives.
     seed, rng : int, sequence of int, SeedSequence, Generator, BitGenerator or None
         Random seed or generator; give at most one of the two. By default 42.
 

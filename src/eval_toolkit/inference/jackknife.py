@@ -92,8 +92,8 @@ def jackknife_logit_ci(
 
     Notes
     -----
-    With u = (point − low)/(high − low), ``logit(u) ± z SE / ((high − low) u (1 − u))``. For the
-    ROC AUC of 200 rows, 40 of them positive, it covers 0.949 (``tests/statistics``).
+    With u = (point − low)/(high − low), ``logit(u) ± z SE / ((high − low) u (1 − u))``. For the ROC
+    AUC of 200 rows, 40 of them positive, its coverage is 0.949 (``tests/statistics``).
 
     References
     ----------

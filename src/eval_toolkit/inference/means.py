@@ -141,8 +141,8 @@ def mean_se(values: ArrayLike, *, groups: ArrayLike | None = None) -> MeanSE:
     codes, n_groups = validation.group_codes(groups, len(x))
     if n_groups < 2:
         raise UndefinedMetricError(
-            "a cluster-robust standard error is undefined: `groups` has one cluster only; "
-            "it needs at least two"
+            "a cluster-robust standard error is undefined: `groups` has only one cluster; "
+            "at least two are needed"
         )
     se = math.sqrt(mean_variance(x, codes, n_groups).cr2)
     return MeanSE(mean, se, len(x), n_groups, "cluster-robust")

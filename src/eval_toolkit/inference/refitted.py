@@ -131,7 +131,7 @@ def paired_bootstrap_op_point_diff(
     fewest = min(val.fewest, test.fewest)
     if fewest >= TRUSTED or found.reason:
         return found
-    reason = f"{fewest} rows of one class: quantiles of a bootstrap cover less than they say"
+    reason = f"{fewest} rows of one class: bootstrap intervals may cover less than their level"
     return replace(found, reason=reason)
 
 

@@ -38,7 +38,7 @@ class TestKappa:
         )
 
     def test_a_label_that_is_not_among_the_labels(self) -> None:
-        with pytest.raises(InvalidInputError, match="holds 'x', which is not among `labels`"):
+        with pytest.raises(InvalidInputError, match="contains 'x', which is not in `labels`"):
             cohen_kappa(["x"], ["y"], labels=["y"])
 
     def test_unknown_weights(self) -> None:

@@ -149,7 +149,7 @@ def test_what_a_bootstrap_by_name_says():
     assert ci.ci_low < ci.point_estimate < ci.ci_high
     assert (ci.confidence, ci.n_resamples, ci.method) == (0.95, 1000, "BCa")
     assert (ci.n_undefined, ci.n_units, ci.n_groups) == (0, N, N)
-    assert ci.reason == "25 rows of one class: quantiles of a bootstrap cover less than they say"
+    assert ci.reason == "25 rows of one class: bootstrap intervals may cover less than their level"
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
@@ -463,7 +463,7 @@ def test_perfect_separation_has_the_exact_interval(metric, method, confidence):
     assert ci.point_estimate == ci.ci_high == 1.0
     assert ci.ci_low == pytest.approx(((1 - confidence) / 2) ** (1 / 12))
     assert ci.method == "exact-degenerate"
-    assert ci.reason == "every resample sits at the metric's bound"
+    assert ci.reason == "every resample is at the metric's bound"
 
 
 def test_perfect_separation_the_wrong_way_round():
@@ -535,10 +535,10 @@ def test_bca_that_does_not_exist_is_percentile_with_a_reason():
     ci = bootstrap_ci(y, s, n_distinct, n_resamples=200, method="BCa")
     percentile = bootstrap_ci(y, s, n_distinct, n_resamples=200, method="percentile")
     assert ci.method == "percentile"
-    assert ci.reason.startswith("BCa does not hold here: nearly all resamples lie on one side")
+    assert ci.reason.startswith("BCa is unreliable: nearly all resamples lie on one side")
     assert (ci.ci_low, ci.ci_high) == (percentile.ci_low, percentile.ci_high)
     assert percentile.reason == (
-        "10 rows of one class: quantiles of a bootstrap cover less than they say"
+        "10 rows of one class: bootstrap intervals may cover less than their level"
     )
     by_default = bootstrap_ci(y, s, n_distinct, n_resamples=200)
     assert by_default.method == "bootstrap SE, t"  # of ten rows of a class
@@ -575,7 +575,7 @@ def test_many_undefined_draws_are_stratified(method):
     y, s = rare(3)
     ci = bootstrap_ci(y, s, distance, method=method, n_resamples=300)
     asked = bootstrap_ci(y, s, distance, method=method, n_resamples=300, stratified=True)
-    note = r"\d+ of 300 draws had no value, so labels are drawn separately"
+    note = r"undefined on \d+ of 300 resamples, so labels are resampled separately"
     apart = re.match(note, ci.reason)
     assert apart is not None
     assert ci.reason[apart.end() :].removeprefix("; ") == asked.reason
@@ -641,7 +641,7 @@ def test_cluster_interval():
 
 def test_a_caution_about_few_groups_counts_groups():
     ci = bootstrap_ci(Y, S, roc_auc, groups=GROUPS, method="percentile")
-    assert re.fullmatch(r"\d+\.?\d* groups of one class: quantiles of a bootstrap .*", ci.reason)
+    assert re.fullmatch(r"\d+\.?\d* groups of one class: bootstrap intervals .*", ci.reason)
 
 
 def test_clusters_never_lose_a_class():
@@ -655,7 +655,7 @@ def test_clusters_never_lose_a_class():
 def test_few_groups_of_a_label_are_too_few(n_groups):
     """Percentiles of four groups cover 0.66 to 0.84 at 95 %."""
     y, groups = np.repeat([1, 0], [5 * n_groups, 100]), np.arange(5 * n_groups + 100) // 5
-    with pytest.raises(InvalidInputError, match=f"5 groups of every label.*got {n_groups}"):
+    with pytest.raises(InvalidInputError, match=f"5 groups for every label.*got {n_groups}"):
         cluster_bootstrap_ci(y, np.arange(float(len(y))), groups, roc_auc)
 
 
@@ -681,7 +681,7 @@ def test_groups_that_lose_a_class_are_drawn_by_label():
 
     ci = bootstrap_ci(y, s, needs_four_positives, groups=groups, method="percentile")
     assert ci.method == "percentile, groups by label"
-    assert "draws had no value, so labels are drawn separately" in ci.reason
+    assert "resamples, so labels are resampled separately" in ci.reason
 
 
 def test_perfect_separation_of_groups_rests_on_the_rarer_groups():
@@ -948,7 +948,7 @@ def test_one_plan_of_the_right_size():
 def test_a_stratum_of_one_group_is_refused_by_name() -> None:
     y, s = np.arange(60) % 3 == 0, np.random.default_rng(4).random(60)
     strata = {"a": (y, s, np.arange(60)), "b": (y, s, np.zeros(60))}
-    with pytest.raises(InvalidInputError, match=r"strata\['b'\] has one group"):
+    with pytest.raises(InvalidInputError, match=r"strata\['b'\] has only one group"):
         stratified_cluster_bootstrap_ci(strata, brier_score, lambda v: sum(v.values()))
 
 

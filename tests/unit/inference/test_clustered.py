@@ -77,19 +77,19 @@ def test_bad_input_is_named():
         ols_cluster(Y, np.column_stack([X, 2 * X]), add_intercept=False)
     with pytest.raises(InvalidInputError, match="2 rows cannot determine 2 coefficients"):
         ols_cluster([1, 2], [1, 3])
-    with pytest.raises(InvalidInputError, match="`groups2` needs `groups`"):
+    with pytest.raises(InvalidInputError, match="`groups2` requires `groups`"):
         ols_cluster(Y, X, groups2=GROUPS)
     with pytest.raises(InvalidInputError, match=r"`X` must be of shape \(n,\) or \(n, k\)"):
         ols_cluster(Y, np.ones((40, 1, 1)))
 
 
 def test_one_cluster_is_undefined():
-    with pytest.raises(UndefinedMetricError, match="`groups2` has one cluster only"):
+    with pytest.raises(UndefinedMetricError, match="`groups2` has only one cluster"):
         cluster_robust_se(Y, GROUPS, groups2=np.zeros(40))
 
 
 def test_ragged_and_textual_regressors_are_named():
     with pytest.raises(InvalidInputError, match=r"`X` must be of shape .*, got rows of different"):
         ols_cluster([1.0, 2.0, 3.0], [[1, 2], [3], [4, 5]])
-    with pytest.raises(InvalidInputError, match=r"X\[:, 0\]\[0\] is .*'1'.* must hold numbers"):
+    with pytest.raises(InvalidInputError, match=r"X\[:, 0\]\[0\] is .*'1'.* must contain numbers"):
         ols_cluster([1.0, 2.0, 3.0], ["1", "2", "3"])

@@ -179,7 +179,7 @@ class TestRanks:
         ("parts", "groups", "reason"),
         [
             ([np.array([[0.5, 0.25]] * 6)], None, "all differences are equal"),
-            ([[[1, 0], [1, 0], [1, 0]]], [["g", "g", "g"]], "`groups` has one cluster only"),
+            ([[[1, 0], [1, 0], [1, 0]]], [["g", "g", "g"]], "`groups` has only one cluster"),
             # differences of 0.1 that only rounding tells apart
             ([[[0.9, 0.8], [0.8, 0.7], [0.7, 0.6]], [[0.9, 0.8], [0.8, 0.7]]], None, "do not vary"),
         ],

@@ -146,7 +146,7 @@ def test_correlation_of_a_constant_does_not_exist():
 def test_too_little_data(function):
     with pytest.raises(UndefinedMetricError, match="`values` has one value"):
         function([1.0])
-    with pytest.raises(UndefinedMetricError, match="`groups` has one cluster only"):
+    with pytest.raises(UndefinedMetricError, match="`groups` has only one cluster"):
         function([1.0, 2.0], groups=["a", "a"])
     with pytest.raises(InvalidInputError, match="`values` is empty"):
         function([])

@@ -663,7 +663,7 @@ def test_comparison_is_json():
 @each(
     ("change", "error", "message"),
     [
-        ({"scorers": {"a": A}}, InvalidInputError, "`scorers` has 1 entry; a comparison needs two"),
+        ({"scorers": {"a": A}}, InvalidInputError, "at least two scorers, got 1"),
         (
             {"baseline": "z"},
             InvalidInputError,

@@ -156,7 +156,7 @@ def test_a_dead_worker_is_one_error_and_no_hang(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(engine, "_CHUNK_ROWS", 1)
     with (
         open_executor("processes", 1) as executor,
-        pytest.raises(BrokenExecutor, match=r"^a worker died before it was done \(.*\); it may"),
+        pytest.raises(BrokenExecutor, match=r"^a worker died before it finished \(.*\); it may"),
     ):
         bootstrap_ci(Y, A, deadly, executor=executor)
 

@@ -107,15 +107,15 @@ def rogan_gladen(
     InvalidInputError
         If counts are impossible.
     UndefinedMetricError
-        If a class has no human label, the judge is no better than chance, or the calibration
-        cannot be that of this judge on these units.
+        If a class has no human label, the judge is no better than chance, or its rate is
+        inconsistent with its sensitivity and specificity.
 
     Notes
     -----
     ``(p + Sp − 1) / (Se + Sp − 1)`` [1]_ with the interval of [2]_, which [3]_ recommend for
-    language models as judges: the delta method on adjusted counts, with its centre moved for the
-    skew. Covers 93 % or more with 50 to 200 labels (``tests/statistics``). If the labels do not
-    show that the judge is better than chance, the interval is [0, 1].
+    language models as judges: the delta method on adjusted counts, with its centre shifted to allow
+    for skewness. At 95 % it covers at least 93 % with 50 to 200 labels (``tests/statistics``). If
+    the labels do not show that the judge is better than chance, the interval is [0, 1].
 
     References
     ----------
@@ -177,9 +177,9 @@ def _corrected(
     )
     if high <= 0.0 or low >= 1.0:
         raise UndefinedMetricError(
-            f"rogan-gladen is undefined: a judge with sensitivity {seen.sensitivity:.2g} and "
-            f"specificity {seen.specificity:.2g} cannot flag {seen.rate:.2g} of any units; the "
-            "calibration does not match this judge and these units"
+            f"rogan-gladen is undefined: the judge's rate of {seen.rate:.2g} is inconsistent with a "
+            f"sensitivity of {seen.sensitivity:.2g} and a specificity of {seen.specificity:.2g}; "
+            "use labels of this judge's verdicts on comparable units"
         )
     if not 0.0 <= value <= 1.0:
         reason = f"clipped: the correction gives {value:.3g}"
@@ -260,5 +260,7 @@ def _counts(
 
 def _pair(counts: tuple[SupportsIndex, SupportsIndex], name: str) -> tuple[int, int]:
     if len(counts) != 2:
-        raise InvalidInputError(f"`{name}` is {counts!r}; it must be two counts (right, all)")
+        raise InvalidInputError(
+            f"`{name}` is {counts!r}; it must be a pair of counts (correct, total)"
+        )
     return _counts(*counts, f"{name}[0]", f"{name}[1]")

@@ -115,16 +115,17 @@ def plan_labels(
     UndefinedMetricError
         If there are fewer than two labels.
     InfeasibleError
-        If no number of labels of these units gives such an interval, i.e. more units are needed.
+        If labelling all of these units would not give such an interval, so that more units are
+        needed.
 
     Notes
     -----
-    "ppi++" and "labels-only": drawn at random from all units. "by-verdict": drawn at random among
-    the judge's positives and negatives, divided so that the variance is smallest (Neyman): more
-    where the judge errs more. Pass ``strata=judge`` to `corrected_rate` with such labels.
-    "rogan-gladen": a calibration set of its own, divided between units that are truly positive and
-    negative as [1]_ advise. The pilot counts two pseudo-units, so that a pilot without errors does
-    not promise a flawless judge.
+    "ppi++" and "labels-only": units to label are drawn at random. "by-verdict": they are drawn at
+    random among the judge's positives and negatives, with the allocation that minimises the
+    variance (Neyman): more where the judge errs more. Pass ``strata=judge`` to `corrected_rate`
+    with such labels. "rogan-gladen": a separate calibration set, divided between units that are
+    truly positive and negative as [1]_ recommend. Two pseudo-units are added to the pilot, so that
+    a pilot without errors does not imply a perfect judge.
 
     References
     ----------
@@ -156,8 +157,8 @@ def plan_labels(
     best = reach(pilot.most)
     if best > wanted:
         raise InfeasibleError(
-            f"no number of labels reaches a half-width of {wanted:g} on these {data.n} units: the "
-            f"best is {best:.3g}; evaluate more units"
+            f"a half-width of {wanted:g} cannot be reached with these {data.n} units: the smallest "
+            f"possible is {best:.3g}; evaluate more units"
         )
     n = _smallest(reach, wanted, pilot.most)
     split = pilot.divide(n)
@@ -254,8 +255,8 @@ def _calibration(data: Judged) -> _Pilot:
     rate = float(data.judge.mean())
     if se + sp <= 1.0:
         raise InfeasibleError(
-            f"the pilot shows a judge no better than chance (sensitivity {se:.2g}, specificity "
-            f"{sp:.2g}); plan for 'labels-only'"
+            f"the judge is no better than chance in the pilot (sensitivity {se:.2g}, specificity "
+            f"{sp:.2g}); use method='labels-only'"
         )
     theta = min(1.0, max(0.0, (rate + sp - 1.0) / (se + sp - 1.0)))
     needs = np.array([theta * math.sqrt(se * (1 - se)), (1 - theta) * math.sqrt(sp * (1 - sp))])

@@ -107,35 +107,36 @@ def ppi_mean(
     Raises
     ------
     InvalidInputError
-        If an array is invalid, or labels were not chosen at random and neither strata nor
-        weights say how.
+        If an array is invalid, or labels were not chosen at random and neither strata nor weights
+        are given.
     UndefinedMetricError
         If there are fewer than two labels, in all or in a stratum, or the interval of a rate lies
-        outside 0 and 1.
+        outside [0, 1].
 
     Notes
     -----
-    ``mean(human − λ judge, labelled) + λ mean(judge, unlabelled)`` [1]_, [2]_; a good judge makes
-    it precise. With fixed λ it is unbiased for any judge. A single λ from all labels is not: labels
-    without the rare grades give a small λ, and so no correction where it is needed most. Hence the
-    λ of a labelled unit is estimated from the labels of the other units (other groups), which keeps
-    the estimate unbiased, and shrunk, with a weight of five labels, towards a judge who agrees with
-    humans.
+    ``mean(human − λ judge, labelled) + λ mean(judge, unlabelled)`` [1]_, [2]_; the better the
+    judge, the more precise the estimate. With a fixed λ it is unbiased for any judge. With a single
+    λ estimated from all labels it is not: labels that lack the rare grades give a small λ, and thus
+    no correction where it is needed most. Hence the λ of a labelled unit is estimated from the
+    labels of the other units (other groups), which keeps the estimate unbiased, and shrunk, with a
+    weight of five labels, towards a judge who agrees with humans.
 
     ``small_sample=False`` equals ``ppi_py.ppi_mean_ci``. That interval fails if no label
     contradicts the judge: with 50 labels of 0/1 values, coverage is as low as 63 %. Two
     pseudo-units are added for the interval only: half a unit for each combination of 0/1 answers,
     or, for scores, two units with the verdict of a random other unit.
 
-    Coverage of 95 % intervals (``tests/statistics``): 0/1 values 93 % and more from 50 labels on;
-    grades with nine of ten at the top and a judge off by one in a tenth of the units 93 % and more
-    from 30 labels on, skewed scores in [0, 1] 92 % and more. What labels hardly ever show cannot be
-    covered: a judge that misses four of ten bad grades, where seven units in a hundred have one,
-    is off by three grades in three units of a hundred, and 30, 50 and 100 labels cover 81, 84 and
-    90 %. The labels alone do not cover there either (86, 90, 92 %).
+    Coverage of 95 % intervals (``tests/statistics``): at least 93 % for 0/1 values with 50 labels
+    or more; at least 93 % for grades with 30 labels or more, if nine in ten are the top grade and
+    the judge is off by one in a tenth of the units; at least 92 % for skewed scores in [0, 1].
+    Coverage is lower if errors are so rare that labels may miss them: if 7 % of the units have a
+    bad grade and the judge misses four in ten of these, so that it is off by three grades in 3 % of
+    the units, coverage is 81, 84 and 90 % with 30, 50 and 100 labels, and little better from the
+    labels alone (86, 90 and 92 %).
 
-    Groups enter by the cluster-robust variance of the units' influences. Strata are added up by
-    their share of the units [3]_.
+    Groups are accounted for by the cluster-robust variance of the units' influences. Strata are
+    weighted by their share of the units [3]_.
 
     References
     ----------
@@ -342,7 +343,7 @@ def _over_strata(
             names: NDArray[Any] = np.asarray(strata)
             raise UndefinedMetricError(
                 f"a stratified correction is undefined: stratum {str(names[codes == code][0])!r} "
-                f"has {part.n_labels} human labels; each needs at least two"
+                f"has {part.n_labels} human labels; every stratum needs at least two"
             )
         part.check_random()
         found.append(powered_mean(part, lam, pseudo, small=small))

@@ -40,7 +40,7 @@ def corrected_rate(
     weights: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> CorrectedRate:
-    """Return the rate that humans would assign, from a judge on all units and labels of some.
+    """Estimate the rate that human labels would give, from a judge's verdicts and some labels.
 
     Parameters
     ----------
@@ -53,10 +53,10 @@ def corrected_rate(
     groups : array-like of shape (n,), optional
         Group of each unit; units of one group are not independent.
     strata : array-like of shape (n,), optional
-        Strata with random labels, each with its own sampling rate; the verdicts, if labels were
-        sampled by verdict. Used by "ppi++" and "ppi"; "raw" uses no labels.
+        Strata with random labels, each with its own sampling rate. For labels sampled by verdict,
+        pass the verdicts. Used by "ppi++" and "ppi"; "raw" uses no labels.
     weights : array-like of shape (n,), optional
-        Inverse probability of a human label, only used for labelled units; for the same methods.
+        Inverse probability of a human label; only used for labelled units, and by the same methods.
     confidence : float, default 0.95
         Two-sided confidence level.
 
@@ -71,7 +71,8 @@ def corrected_rate(
         If arrays are invalid, the method does not accept strata or weights, or labels were sampled
         by verdict without strata or weights.
     UndefinedMetricError
-        If there are fewer than two labels, or Rogan and Gladen's judge is no better than chance.
+        If there are fewer than two labels or, for "rogan-gladen", the judge is no better than
+        chance.
 
     Notes
     -----
@@ -132,7 +133,7 @@ def rates_by_method(
             )
         if design:
             raise InvalidInputError(
-                f"method {rule!r} needs labels of a random part of the units and takes no "
+                f"method {rule!r} requires randomly chosen labels and does not accept "
                 f"`{design}`; use 'ppi++' or 'ppi'"
             )
         data.check_random()
@@ -161,7 +162,7 @@ def corrected_difference(
     groups: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> CorrectedDifference:
-    """Return the difference B − A that humans would see, of two systems on the same units.
+    """Estimate the difference B − A that human labels would give, on the same units.
 
     Parameters
     ----------
@@ -180,7 +181,7 @@ def corrected_difference(
     Returns
     -------
     CorrectedDifference
-        Corrected difference, with a two-sided p-value of "no difference".
+        Corrected difference, with a two-sided p-value.
 
     Raises
     ------

@@ -73,9 +73,10 @@ class Judged:
         if p_value < _NOT_BY_CHANCE:
             there, rest = self.judge[self.labelled].mean(), self.judge[~self.labelled].mean()
             raise InvalidInputError(
-                f"`human` labels were not chosen at random: the judge's mean is {there:.3g} where "
-                f"there is a label and {rest:.3g} elsewhere (p = {p_value:.1g}). Pass `strata` (the "
-                "verdicts, if labels were bought by verdict) or `weights` (1 / chance of a label)"
+                f"`human` labels were not chosen at random: the judge's mean is {there:.3g} on "
+                f"labelled units and {rest:.3g} on the others (p = {p_value:.1g}). Pass `strata` "
+                "(the verdicts, if labels were sampled by verdict) or `weights` (1 / probability of "
+                "a label)"
             )
 
     def _share_p_value(self) -> float:
@@ -135,13 +136,13 @@ def read_judged(
     if labelled.sum() < 2:
         raise UndefinedMetricError(
             f"a correction is undefined: `{names[1]}` has {int(labelled.sum())} labels; "
-            "it needs at least two"
+            "at least two are needed"
         )
     labels = np.zeros(len(entries))
     labels[labelled] = validation.vector(entries[labelled], names[1])
     codes = None if groups is None else validation.group_codes(groups, len(verdicts))[0]
     if codes is not None and len(np.unique(codes[labelled])) < 2:
         raise UndefinedMetricError(
-            "a correction is undefined: all human labels are in one group; it needs two or more"
+            "a correction is undefined: all human labels are in one group; at least two are needed"
         )
     return Judged(verdicts, labels, labelled, codes)
