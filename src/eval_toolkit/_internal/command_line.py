@@ -5,8 +5,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["capture_command", "recording_command"]
-
 _COMMAND: ContextVar[str] = ContextVar("command", default="")
 
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from eval_toolkit._internal.redaction import names_a_secret
 
-__all__ = ["child_environment", "hide_secrets", "secret_variables"]
-
 
 def secret_variables() -> dict[str, str]:
     """Return the environment variables whose names indicate a key, token or password.

@@ -6,8 +6,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["MOVED", "MOVED_NAMES", "MOVED_PLACES", "elsewhere", "find_moved"]
-
 MOVED = {
     "bootstrap": "inference",
     "eda": "leakage.eda",

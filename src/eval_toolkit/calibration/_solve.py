@@ -7,8 +7,6 @@ import numpy as np
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.metrics.logistic import fit_logistic
 
-__all__ = ["bisect", "logistic_regression"]
-
 RIDGE = 1e-9
 """Ridge penalty on standardised slopes; negligible, except that it keeps separable fits finite."""
 

@@ -24,16 +24,6 @@ from eval_toolkit.models.runner import Progress
 from eval_toolkit.models.servers import cost_text
 from eval_toolkit.runs.open import JOURNAL
 
-__all__ = [
-    "ONLY_RANKED",
-    "Asked",
-    "asking_options",
-    "kept_folder",
-    "progress_bar",
-    "reasoning_option",
-    "resumable",
-]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _RUNS = Path("runs")
 ONLY_RANKED = "eval_toolkit.only_ranked"

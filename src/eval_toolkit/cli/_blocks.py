@@ -12,15 +12,6 @@ from eval_toolkit.runs import Outcome
 from eval_toolkit.scorecards import MetricResult
 from eval_toolkit.scorecards.parts import SLICE, WHOLE, format_part
 
-__all__ = [
-    "Block",
-    "Blocks",
-    "blocks_page",
-    "outcome_blocks",
-    "resamples_of",
-    "short_names",
-]
-
 
 @dataclass(frozen=True)
 class Block:

@@ -15,8 +15,6 @@ from eval_toolkit._internal.display import (
 )
 from eval_toolkit.scorecards import MetricResult, Records
 
-__all__ = ["estimate", "failures_table", "judged", "reasons", "took", "with_interval"]
-
 
 def estimate(cell: MetricResult, spec: str = "") -> Estimate:
     """Return the value and interval of a cell; either may be missing."""

@@ -20,8 +20,6 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.loaders.columns import Wanted
 from eval_toolkit.loaders.predictions import Parts, Predictions, read_predictions
 
-__all__ = ["Joined", "joined_columns", "joined_files"]
-
 _HASH = "content hash"
 _SHOWN = 3
 """Ids shown of each file if they have none in common."""

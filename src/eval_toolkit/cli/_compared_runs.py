@@ -16,8 +16,6 @@ from eval_toolkit.loaders.columns import Wanted
 from eval_toolkit.report.comparing import compared_runs
 from eval_toolkit.runs import Run
 
-__all__ = ["compare_folders", "distinct_names", "ends_of", "match_of", "opened_runs", "pairs_of"]
-
 _EVERY = "all"
 
 

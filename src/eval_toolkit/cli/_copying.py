@@ -21,8 +21,6 @@ from eval_toolkit._internal.tables import FileFormat
 from eval_toolkit._internal.tables.sources import connection, literal, plain_errors
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 
-__all__ = ["Copy", "copy_rows"]
-
 _VALUE = re.compile(r"[^,\s]")
 
 

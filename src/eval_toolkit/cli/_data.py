@@ -23,18 +23,6 @@ from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.loaders.columns import IDS, LABELS, named_column
 from eval_toolkit.slices import EvalSlice
 
-__all__ = [
-    "PIECE",
-    "Data",
-    "Reading",
-    "data_options",
-    "origin",
-    "read_data",
-    "stem_of",
-    "threshold_option",
-    "with_origin",
-]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 TEXTS = ("text", "prompt", "content", "message", "sentence")

@@ -15,8 +15,6 @@ from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.leakage import LeakageReport
 from eval_toolkit.loaders.columns import NoUsualColumnError
 
-__all__ = ["check_each"]
-
 
 def check_each(
     given: Sequence[str],

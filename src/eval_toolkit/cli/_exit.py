@@ -2,8 +2,6 @@
 
 import click
 
-__all__ = ["EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_NO", "EXIT_USAGE", "EvidenceSaysNo"]
-
 EXIT_NO = 1  # negative result: a gate failed, leakage was found, a file is invalid
 EXIT_USAGE = 2  # usage, bad input, missing extra
 EXIT_FAILED = 3  # the evaluation failed, or an unexpected error occurred

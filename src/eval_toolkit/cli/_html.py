@@ -7,8 +7,6 @@ from eval_toolkit._internal.display import Page
 from eval_toolkit._internal.display.to_html import html_table, html_text
 from eval_toolkit.report.rendering import content_policy, stylesheet
 
-__all__ = ["html_page"]
-
 
 def html_page(page: Page) -> str:
     """Return a page as an HTML document without scripts or external resources."""

@@ -9,8 +9,6 @@ from eval_toolkit.runs import Outcome, Run
 from eval_toolkit.scorecards import MetricResult
 from eval_toolkit.tasks.base import BaseTask
 
-__all__ = ["pairs_page"]
-
 _NO_BIAS = 0.5
 _ROWS = {
     "win": "A wins, ties count half",

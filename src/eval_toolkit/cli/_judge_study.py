@@ -14,8 +14,6 @@ from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._text import in_options
 from eval_toolkit.inference import BootstrapCI, CorrectedRate, ProportionInterval
 
-__all__ = ["METHODS", "study"]
-
 METHODS = ("ppi++", "ppi", "rogan-gladen", "labels-only", "raw")
 _WORDS = {
     "ppi++": "all verdicts, corrected with the labels",

@@ -19,8 +19,6 @@ from eval_toolkit.loaders.columns import IDS, named_column
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
 
-__all__ = ["LABEL_RULES", "Judged", "LabelPlans", "judged_options", "label_plans"]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _ATTEMPT = "attempt"
 _SHOWN = 5

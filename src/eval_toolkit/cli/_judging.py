@@ -15,15 +15,6 @@ from eval_toolkit.graders.judges import Judge, Panel, Rubric
 from eval_toolkit.protocols import Model
 from eval_toolkit.tasks.declared import read_tables
 
-__all__ = [
-    "Judging",
-    "judging_options",
-    "loaded_judge",
-    "max_tokens_option",
-    "temperature_option",
-    "typed",
-]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _FILES = (".toml", ".yaml", ".yml")
 temperature_option = click.option(

@@ -17,8 +17,6 @@ from eval_toolkit.plugins import name_and_options
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.thresholds import ThresholdResult
 
-__all__ = ["NamedCheck", "NamedSelector", "check_folds", "loaded_data", "named_files"]
-
 
 def loaded_data(spec: str) -> dict[str, Data]:
     """Return the splits of a loader by name.

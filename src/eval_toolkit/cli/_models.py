@@ -17,8 +17,6 @@ from eval_toolkit.models.loading import full_name, load_model, model_spec
 from eval_toolkit.models.servers import user_server
 from eval_toolkit.protocols import Model
 
-__all__ = ["ModelChoice", "is_http", "model_options", "read_arguments", "server_options"]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _AT = ("base_url", "api_key_env")
 _ADDRESS = re.compile(r"""\bbase_url\s*=\s*["']?([^"'\s,}]+)""")

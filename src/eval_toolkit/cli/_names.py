@@ -6,8 +6,6 @@ from eval_toolkit import thresholds
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.protocols import ThresholdSelector
 
-__all__ = ["SELECTOR_NAMES", "TARGETS", "selector"]
-
 TARGETS = ("recall", "precision", "fpr", "safe-fpr")
 """Names of parametrised metrics, which always refer to built-in metrics."""
 SELECTOR_NAMES = ("max-f1", "youden-j", *(f"{name}=X" for name in TARGETS))

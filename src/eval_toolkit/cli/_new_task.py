@@ -15,8 +15,6 @@ from eval_toolkit.tasks.questions import Columns, guess_columns
 from eval_toolkit.tasks.reading import read_rows
 from eval_toolkit.tasks.templates import FieldSpec
 
-__all__ = ["new"]
-
 
 @click.command()
 @click.argument("questions", type=click.Path(dir_okay=False))

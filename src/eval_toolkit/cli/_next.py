@@ -5,8 +5,6 @@ import shutil
 import sys
 from pathlib import Path
 
-__all__ = ["next_line"]
-
 _NAME = "eval-toolkit"
 
 

@@ -17,18 +17,6 @@ from eval_toolkit.runs.specs import SummarySpec
 if TYPE_CHECKING:
     from eval_toolkit.inference import Executor
 
-__all__ = [
-    "Sampling",
-    "column_options",
-    "direction_options",
-    "file_options",
-    "form_options",
-    "grouped",
-    "label_options",
-    "output_options",
-    "sampling_options",
-]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 METHODS = ("BCa", "percentile", "basic", "studentized")
 BACKENDS = ("threads", "processes", "ray", "dask")

@@ -30,8 +30,6 @@ from eval_toolkit.inference import AttemptsDesign, VarianceComponents
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
 
-__all__ = ["attempts", "labels", "variance"]
-
 _TRIED = (1, 2, 4, 8)
 _DESIGNS = {
     "paired": "between two systems on the same items",

@@ -10,22 +10,6 @@ from eval_toolkit._internal.display import Number, Page, Table
 from eval_toolkit.cli._show import Output
 from eval_toolkit.inference import SampleSize
 
-__all__ = [
-    "Above",
-    "Between",
-    "Share",
-    "answer",
-    "assumed_table",
-    "assumptions",
-    "clusters",
-    "confidence_option",
-    "groups_options",
-    "percent",
-    "power_option",
-    "width_option",
-    "within",
-]
-
 Between = click.FloatRange(0, 1, min_open=True, max_open=True)
 Share = click.FloatRange(0, 1)
 Above = click.FloatRange(0, min_open=True)

@@ -9,8 +9,6 @@ from eval_toolkit.cli._options import Sampling
 from eval_toolkit.cli._show import progress
 from eval_toolkit.runs import Outcome, Results, Run, rescore
 
-__all__ = ["rescored_page", "rescored_rows"]
-
 
 def rescored_rows(
     run: Run | str,

@@ -8,8 +8,6 @@ from eval_toolkit.cli._cells import reasons
 from eval_toolkit.rollouts.graphs import ENDED
 from eval_toolkit.runs import Outcome
 
-__all__ = ["about_metrics", "about_rollouts"]
-
 _SUCCESS = "attack_success"
 
 

@@ -13,8 +13,6 @@ from eval_toolkit.rollouts.scorers import unwrapped
 from eval_toolkit.runs import Outcome
 from eval_toolkit.scorecards import MetricResult
 
-__all__ = ["planned_page", "rescored_page", "rollout_page"]
-
 _SUCCESS = "attack_success"
 _BY_CATEGORY = (_SUCCESS, "over_refusal", "unsafe_refusal", "refused_first")
 """Candidate metrics of the table by category; the first two that the run has are shown."""

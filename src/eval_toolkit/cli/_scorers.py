@@ -12,8 +12,6 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.rollouts.scorers import load_scorer
 from eval_toolkit.rollouts.scorers.base import check_ready
 
-__all__ = ["about", "load_scorers"]
-
 
 @contextlib.contextmanager
 def about(option: str) -> Iterator[None]:

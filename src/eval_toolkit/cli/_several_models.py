@@ -9,8 +9,6 @@ import click
 from eval_toolkit.cli._asking import ONLY_RANKED, Asked
 from eval_toolkit.cli._text import say
 
-__all__ = ["run_each"]
-
 
 def run_each(context: click.Context, models: Sequence[str], asked: Asked) -> None:
     """Run the command once for each model, then rank the models.

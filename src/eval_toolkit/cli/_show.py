@@ -18,8 +18,6 @@ from eval_toolkit._internal.files import replace_atomic
 from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["Output", "progress", "refuse_target", "writing"]
-
 _Item = TypeVar("_Item")
 _SUFFIXES = {".json": "json", ".md": "md", ".html": "html", ".htm": "html"}
 

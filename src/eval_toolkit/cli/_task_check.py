@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from eval_toolkit.tasks.overlaps import Contamination, ContaminationEffect
     from eval_toolkit.tasks.shots import FewshotLeakage
 
-__all__ = ["check"]
-
 _PARTS = ("question", "choices", "answer")
 _SHOWN = 10
 _TEXTS = re.compile(r"\.(txt|csv|tsv|jsonl|ndjson|json|parquet|pq)(\.gz)?$")

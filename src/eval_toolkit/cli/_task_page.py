@@ -18,8 +18,6 @@ from eval_toolkit.scorecards import Scorecard
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.planning import Estimate
 
-__all__ = ["answers_page", "estimate_page", "task_page"]
-
 _SHOWN_BY_SUBJECT = 3
 """Number of metrics in the table of subjects; the others are in --json."""
 

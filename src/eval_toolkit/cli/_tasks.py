@@ -11,14 +11,6 @@ from eval_toolkit._internal.sandbox import ALLOW_WEAKER
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.loading import load_task
 
-__all__ = [
-    "load_chosen_task",
-    "sandbox_option",
-    "task_options",
-    "whole_task_options",
-    "with_perturbations",
-]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _OPTIONS = {
     "data": click.option("--data", metavar="PATH",

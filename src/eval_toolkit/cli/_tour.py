@@ -19,8 +19,6 @@ from eval_toolkit.report.comparing import compared_runs
 from eval_toolkit.runs import Run
 from eval_toolkit.slices import EvalSlice
 
-__all__ = ["N_COPIES", "Study", "Tour", "study", "tour"]
-
 N_COPIES = 12
 _OWN = frozenset(("logistic", "forest", "claims.toml", "report.html"))
 CLAIMS = """\

@@ -9,8 +9,6 @@ import click
 from eval_toolkit.runs import Run
 from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
 
-__all__ = ["Until", "until_options"]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 Until: TypeAlias = UntilWidth | UntilDecided | None
 _OPTIONS = (

@@ -6,8 +6,6 @@ from typing import Any
 
 from eval_toolkit.errors import ModelError
 
-__all__ = ["WEIGHTS", "fetch_weights", "weights_there"]
-
 WEIGHTS = {
     "model": "the embedded language model, 93 MB",
     "toxicity": "the toxicity scorer, 8 MB (extra safety)",

@@ -11,8 +11,6 @@ from eval_toolkit.cli._show import Output, refuse_target
 from eval_toolkit.cli._text import say
 from eval_toolkit.runs import AnswersTable, Run, answers_table
 
-__all__ = ["answers"]
-
 _ROWS = 50
 
 

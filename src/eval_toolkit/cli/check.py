@@ -49,8 +49,6 @@ from eval_toolkit.leakage import (
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.text_dedup import MinHashLSHStrategy
 
-__all__ = ["check"]
-
 _SHOWN_ROWS = 5
 
 

@@ -39,8 +39,6 @@ from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.report.comparing import comparison_page, run_comparison_page, several_page
 from eval_toolkit.scorecards.parts import WHOLE
 
-__all__ = ["compare", "refuse_nothing"]
-
 
 @dataclass(frozen=True)
 class Pairing:

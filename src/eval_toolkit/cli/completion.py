@@ -2,8 +2,6 @@
 
 import click
 
-__all__ = ["completion"]
-
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))

@@ -22,8 +22,6 @@ from eval_toolkit.metric_specs import at_threshold as op
 from eval_toolkit.report.cells import Cell, main_block
 from eval_toolkit.report.comparing import answer, comparison_page
 
-__all__ = ["demo"]
-
 SPECS = (
     ms.pr_auc,
     ms.roc_auc,

@@ -31,8 +31,6 @@ from eval_toolkit.runs import Run, find_runs, run_state
 from eval_toolkit.runs.lock import LOCK, lock_holder
 from eval_toolkit.runs.open import JOURNAL
 
-__all__ = ["doctor"]
-
 EXTRAS = {
     "dataframe": "pandas",
     "validation": "jsonschema",

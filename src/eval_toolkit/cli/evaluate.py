@@ -28,8 +28,6 @@ from eval_toolkit.plugins import known_name, name_and_options
 from eval_toolkit.report.cells import Cell
 from eval_toolkit.scorecards.parts import WHOLE
 
-__all__ = ["evaluate"]
-
 _NAMED = re.compile(r"^([\w.-]+)=(.+)$", re.DOTALL)
 
 

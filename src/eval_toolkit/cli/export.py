@@ -14,8 +14,6 @@ from eval_toolkit.integrations.exporting import EXPORT_FORMATS, export_files, ex
 from eval_toolkit.integrations.exporting.writing import SINGLE_FILE
 from eval_toolkit.runs import Run
 
-__all__ = ["export"]
-
 _PRINTED = "-"
 
 

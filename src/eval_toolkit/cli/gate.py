@@ -28,8 +28,6 @@ from eval_toolkit.integrations.github import annotations
 from eval_toolkit.integrations.junit import junit as junit_xml
 from eval_toolkit.runs import Run
 
-__all__ = ["gate"]
-
 Bound: TypeAlias = tuple[str, float]
 """Address of a cell, and a number."""
 

@@ -14,8 +14,6 @@ from eval_toolkit.cli._models import server_options
 from eval_toolkit.cli._task_page import answers_page
 from eval_toolkit.tasks.stored_answers import ANSWER_ROLES, answer_rows, grade_answers
 
-__all__ = ["grade"]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 

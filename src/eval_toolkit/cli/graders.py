@@ -18,8 +18,6 @@ from eval_toolkit.graders.loading import PRESETS, required_options
 from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.plugins import TYPED, load_plugin, name_and_options
 
-__all__ = ["graders"]
-
 _OF = {ResponseType.COMPLETION: "texts", ResponseType.LOGLIKELIHOODS: "choices"}
 _BETTER = {True: "more", False: "less", None: ""}
 _ENTRY = re.compile(r"^(\w+(?:, \w+)*)(?: : .*)?$")

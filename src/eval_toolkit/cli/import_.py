@@ -16,8 +16,6 @@ from eval_toolkit.integrations.importing import Checked, Imported, Wanted, impor
 from eval_toolkit.integrations.importing.stated import cell_names
 from eval_toolkit.scorecards import MetricResult
 
-__all__ = ["import_"]
-
 _MOST_ROWS = 60
 
 

@@ -29,8 +29,6 @@ from eval_toolkit.runs import Run
 from eval_toolkit.tasks.pairing import judge_pairs
 from eval_toolkit.tasks.rescoring import judge_run
 
-__all__ = ["judge"]
-
 _RUN = click.Path(exists=True, file_okay=False)
 
 

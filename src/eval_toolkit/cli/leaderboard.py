@@ -28,8 +28,6 @@ from eval_toolkit.runs.folder import MANIFEST
 from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.tasks.suites.running import SUITE_FILE
 
-__all__ = ["board_page", "leaderboard"]
-
 _PASSED_ON = (
     *("adjust", "on_mismatch", "allow_version_change", "confidence", "seed", "higher_is_better"),
 )

@@ -17,8 +17,6 @@ from eval_toolkit.cli._exit import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
 from eval_toolkit.cli._text import in_options, on_this_machine, reader_may_go, say, shown_safely
 from eval_toolkit.errors import EvalToolkitError
 
-__all__ = ["main"]
-
 # Name: (import path, first line of the help). The line is repeated here so that `--help` imports
 # no command.
 _COMMANDS = {

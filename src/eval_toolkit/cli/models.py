@@ -20,8 +20,6 @@ from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.protocols import Model
 
-__all__ = ["models"]
-
 _QUESTION = Message(Role.USER, "What is the capital of France? Answer with one word.")
 _CHOICES = (" Paris", " Rome")
 

@@ -31,8 +31,6 @@ from eval_toolkit.loaders.columns import Wanted
 from eval_toolkit.loaders.predictions import read_predictions
 from eval_toolkit.metric_specs.names import named
 
-__all__ = ["plan"]
-
 _disagree = click.option(
     "--disagree", type=Share, help="Share of rows on which the two systems differ (0/1 values)."
 )

@@ -11,8 +11,6 @@ from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.plugins import PLUGIN_KINDS, PluginInfo, installed_plugins
 
-__all__ = ["found_plugins", "plugins", "plugins_table"]
-
 
 @click.command()
 @click.argument("kinds", nargs=-1, metavar="[KINDS]...", type=click.Choice(list(PLUGIN_KINDS)))

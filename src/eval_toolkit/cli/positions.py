@@ -14,8 +14,6 @@ from eval_toolkit.cli._tasks import load_chosen_task, task_options
 from eval_toolkit.tasks import PositionBias, position_bias, run_rotations
 from eval_toolkit.tasks.base import BaseTask
 
-__all__ = ["positions"]
-
 
 @click.command()
 @click.argument("task")

@@ -16,8 +16,6 @@ from eval_toolkit.report import Wanted, write_report
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.folder import MANIFEST
 
-__all__ = ["report"]
-
 _OWN = "report.html"
 """Name of the only extra file allowed in a run folder."""
 

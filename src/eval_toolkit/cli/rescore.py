@@ -26,8 +26,6 @@ from eval_toolkit.rollouts.measures.measuring import POLICIES
 from eval_toolkit.runs import AskSpec, Outcome, Run
 from eval_toolkit.runs import rescore as rescore_run
 
-__all__ = ["rescore"]
-
 _MODELS = {"base_url", "api_key_env", "timeout_s", "max_tries", "requests_per_minute"}
 _MODELS |= {"tokens_per_minute", "prices", "model_args"}
 _GRADED = {"on_error", "max_error_rate"}

@@ -20,8 +20,6 @@ from eval_toolkit.tasks.perturbations import perturbation_name
 from eval_toolkit.tasks.perturbed_runs import WORST, Robustness, RobustnessCell
 from eval_toolkit.tasks.perturbed_runs import robustness as compared
 
-__all__ = ["robustness"]
-
 
 @click.command()
 @click.argument("run", metavar="RUN")

@@ -34,8 +34,6 @@ from eval_toolkit.rollouts.scorers import available_scorers
 from eval_toolkit.rollouts.seeds import seed_columns
 from eval_toolkit.seeds import DEFAULT_SEED
 
-__all__ = ["rollout"]
-
 _COLUMNS = ("prompt", "id", "topic", "category", "safe")
 _FILE = click.Path(exists=True, dir_okay=False, allow_dash=True)
 _DEPTH = 3

@@ -34,8 +34,6 @@ from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.planning import Estimate, attempts_of
 from eval_toolkit.tasks.running import estimate, measure_run, run_task
 
-__all__ = ["run"]
-
 
 @dataclass(frozen=True)
 class _Asking:

@@ -12,8 +12,6 @@ from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output
 
-__all__ = ["schemas"]
-
 
 @click.group()
 def schemas() -> None:

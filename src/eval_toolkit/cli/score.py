@@ -35,8 +35,6 @@ from eval_toolkit.runs.driver import store
 if TYPE_CHECKING:
     from eval_toolkit.thresholds.operating_points import FittedOperatingPoint
 
-__all__ = ["score"]
-
 Threshold: TypeAlias = "float | FittedOperatingPoint | None"
 
 

@@ -38,8 +38,6 @@ from eval_toolkit.slices import EvalSlice
 from eval_toolkit.splits import TimeSeriesSplitter, split_slice
 from eval_toolkit.text_dedup import MinHashLSHStrategy, duplicate_clusters
 
-__all__ = ["split"]
-
 DEFAULT_SIZES = "train=0.8,val=0.1,test=0.1"
 Cut = dict[str, EvalSlice]
 

@@ -18,8 +18,6 @@ from eval_toolkit.cli._tasks import sandbox_option
 from eval_toolkit.cli._text import in_options, say
 from eval_toolkit.tasks.suites import Leaf, Suite, SuiteRun, SuiteValue, load_suite, run_suite
 
-__all__ = ["suite"]
-
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))

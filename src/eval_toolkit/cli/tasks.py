@@ -18,8 +18,6 @@ from eval_toolkit.tasks.loading import available_tasks
 from eval_toolkit.tasks.planning import default_formatter
 from eval_toolkit.tasks.types import Sample
 
-__all__ = ["tasks"]
-
 
 @click.group()
 def tasks() -> None:

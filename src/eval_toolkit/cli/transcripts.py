@@ -12,8 +12,6 @@ from eval_toolkit.rollouts.transcribing import transcripts as told
 from eval_toolkit.rollouts.turns import rollouts_of
 from eval_toolkit.runs import Run
 
-__all__ = ["transcripts"]
-
 
 @click.command()
 @click.argument("run", metavar="RUN")

@@ -18,8 +18,6 @@ from eval_toolkit.cli._remote import fetched
 from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 
-__all__ = ["validate"]
-
 _SIGNS = (
     ("by_slice", "results"),
     ("code_versions", "manifest"),

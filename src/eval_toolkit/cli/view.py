@@ -8,8 +8,6 @@ import click
 from eval_toolkit.cli._text import say
 from eval_toolkit.errors import MissingFileError
 
-__all__ = ["view"]
-
 
 @click.command()
 @click.argument("runs_dir", metavar="RUNS_DIR")

@@ -15,25 +15,6 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColu
 from eval_toolkit.leakage.findings import LEAKAGE_CODES, SEVERITIES, LeakageFinding, Severity
 from eval_toolkit.slices import EvalSlice
 
-__all__ = [
-    "EVIDENCE_CAP",
-    "SCOPES",
-    "BuiltInCheck",
-    "Copies",
-    "EqualRows",
-    "Scope",
-    "bucket_copies",
-    "checked_severity",
-    "chosen_splits",
-    "count",
-    "equal_rows",
-    "gravest",
-    "in_order",
-    "names_tuple",
-    "nothing_found",
-    "texts_of",
-]
-
 Scope: TypeAlias = Literal["both", "within", "across"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 

@@ -8,8 +8,6 @@ from typing import Any, Protocol
 from eval_toolkit._internal import tables
 from eval_toolkit._internal.hashing import sha256_file
 
-__all__ = ["description", "field_of", "file_object", "local_file", "record_set"]
-
 _CROISSANT_TERMS = (
     "citeAs",
     "column",

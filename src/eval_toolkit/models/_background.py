@@ -3,8 +3,6 @@
 import threading
 from collections.abc import Callable
 
-__all__ = ["Background"]
-
 
 class Background:
     """Deferred calls of a function in a background thread; repeated requests are merged.

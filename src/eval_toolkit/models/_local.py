@@ -9,8 +9,6 @@ from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, 
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 
-__all__ = ["BatchedModel", "LocalModel", "Texts", "draw_seed"]
-
 
 def draw_seed(request: GenerateRequest) -> int:
     """Return the seed of a request, or one derived from its content."""

@@ -18,15 +18,6 @@ from eval_toolkit.errors import ModelError
 from eval_toolkit.models.messages import Message
 from eval_toolkit.models.requests import Request
 
-__all__ = [
-    "Encoder",
-    "continuation_ids",
-    "prompt_ids",
-    "read_prompt",
-    "rolling_windows",
-    "stop_position",
-]
-
 
 class Encoder(Protocol):
     """Interface of a tokenizer."""

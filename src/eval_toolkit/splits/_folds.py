@@ -11,18 +11,6 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColu
 from eval_toolkit.seeds import derive_seed
 from eval_toolkit.slices import EvalSlice
 
-__all__ = [
-    "Fold",
-    "checked_slice",
-    "column_of",
-    "enough_groups",
-    "enough_per_class",
-    "fold_of",
-    "group_codes",
-    "refuse_groups",
-    "sklearn_seed",
-]
-
 Fold = dict[str, EvalSlice]
 
 

@@ -8,15 +8,6 @@ from eval_toolkit.metrics import ThresholdResult
 from eval_toolkit.metrics.cumulative import ScoreGroups
 from eval_toolkit.metrics.ranking import ranked
 
-__all__ = [
-    "f1_scores",
-    "most_recall",
-    "number_label",
-    "precisions",
-    "result_at",
-    "thresholds_of",
-]
-
 
 def thresholds_of(y_true: ArrayLike, y_score: ArrayLike, criterion: str) -> ScoreGroups:
     """Return cumulative counts at every distinct score, highest first; requires both classes.

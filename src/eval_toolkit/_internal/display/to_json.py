@@ -18,8 +18,6 @@ from eval_toolkit._internal.display.cells import (
 )
 from eval_toolkit._internal.display.tables import Table
 
-__all__ = ["json_table", "table_of_json"]
-
 _CELLS: dict[str, type[Cell]] = {
     made.kind: made for made in (Missing, Status, Number, Count, Share, Interval, Estimate)
 }

@@ -5,8 +5,6 @@ import re
 from eval_toolkit._internal.display.tables import Table
 from eval_toolkit._internal.words import flat
 
-__all__ = ["latex_table", "latex_text"]
-
 _SIGNS = str.maketrans(
     {
         "\\": r"\textbackslash{}",

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from eval_toolkit._internal.display.tables import Page, Table
 from eval_toolkit._internal.words import flat
 
-__all__ = ["markdown_page", "markdown_table", "markdown_text"]
-
 _SIGNS = re.compile(
     r"[\\|`*~$^@]"  # cells, code, emphasis, formulas, autolinked names
     r"|!(?=\[)|\[(?![-+.\d]|$)|\](?=[(\[:])"  # images, links; brackets of intervals are kept

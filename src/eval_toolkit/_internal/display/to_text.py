@@ -3,8 +3,6 @@
 from eval_toolkit._internal.display.tables import Page, Table
 from eval_toolkit._internal.words import one_line
 
-__all__ = ["text_page", "text_table"]
-
 
 def text_table(table: Table) -> str:
     """Return a table as aligned plain text, with a rule below the header and notes at the end.

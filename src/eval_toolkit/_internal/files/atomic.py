@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["replace_atomic", "sync_folder", "write_atomic"]
-
 
 @contextmanager
 def replace_atomic(path: str | Path) -> Iterator[Path]:

@@ -1,22 +1,5 @@
 """Limits on file input, which protect against small files that expand to huge content."""
 
-__all__ = [
-    "ANSWER_BYTES",
-    "DEPTH",
-    "DIGITS",
-    "DOCUMENT_BYTES",
-    "EXPANDED",
-    "FETCHED_BYTES",
-    "INCLUDES",
-    "INTEGER_BITS",
-    "LINE_BYTES",
-    "NUMBER_LENGTH",
-    "RATIO",
-    "RATIO_FROM",
-    "TEXT_BYTES",
-    "UNPACKED_BYTES",
-]
-
 ANSWER_BYTES = 1 << 26
 """Maximum size of one endpoint response in bytes, decompressed."""
 DEPTH = 100

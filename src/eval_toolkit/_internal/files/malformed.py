@@ -7,8 +7,6 @@ from pathlib import Path
 from eval_toolkit._internal.words import one_line
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 
-__all__ = ["malformed"]
-
 _UNEXPECTED = (
     TypeError,
     ValueError,

@@ -6,8 +6,6 @@ may come from untrusted files; here, an invalid name is simply a file that does 
 
 import os
 
-__all__ = ["is_file", "is_folder", "is_there"]
-
 _Path = str | os.PathLike[str]
 
 

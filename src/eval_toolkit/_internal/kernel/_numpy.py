@@ -18,8 +18,6 @@ from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 if TYPE_CHECKING:
     from eval_toolkit._internal.kernel.layouts import MassLayout, RankLayout, SumsLayout
 
-__all__ = ["draw", "masses", "rank", "rank_order", "recall", "redraw", "sums"]
-
 _TILE = 1024  # rows per tile: 64 KiB of counts
 
 _U64 = np.uint64

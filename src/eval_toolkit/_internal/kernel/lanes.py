@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from eval_toolkit._internal.validation import IntArray
 
-__all__ = ["LANES", "Index", "spare"]
-
 LANES = 64
 """Resamples per block; counts are arrays of shape (units, LANES)."""
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from eval_toolkit._internal.kernel.lanes import LANES, Index
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 
-__all__ = ["MassLayout", "RankLayout", "SumsLayout"]
-
 _TILE_ROWS = 4096
 
 

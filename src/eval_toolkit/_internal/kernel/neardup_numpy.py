@@ -11,18 +11,6 @@ from numpy.typing import NDArray
 
 from eval_toolkit._internal.validation import BoolArray, IntArray
 
-__all__ = [
-    "ALL_PAIRS",
-    "CONNECT",
-    "FIRST_KEPT",
-    "PAIR",
-    "Corpus",
-    "Sketches",
-    "mix64",
-    "pairs",
-    "sketches",
-]
-
 BASE = 0xF1357AEA2E62A9C5
 GAMMA = 0x9E3779B97F4A7C15
 BLOCK_BYTES = 1 << 16

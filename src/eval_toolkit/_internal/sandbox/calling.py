@@ -22,8 +22,6 @@ from eval_toolkit._internal.sandbox.jail import bubblewrap_command
 from eval_toolkit._internal.sandbox.limits import Limits
 from eval_toolkit._internal.sandbox.view import BUBBLEWRAP, Sandbox
 
-__all__ = ["Contained", "close_workers"]
-
 _START_SECONDS = 120.0
 """Seconds that a worker may spend on imports before its first call."""
 _TOLD = 300

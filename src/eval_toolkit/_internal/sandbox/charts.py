@@ -3,8 +3,6 @@
 import base64
 from typing import Any
 
-__all__ = ["convert"]
-
 
 def convert(spec: dict[str, Any], kind: str, options: dict[str, Any]) -> str:
     """Return an image, or the chart library, as base64; runs in workers only.

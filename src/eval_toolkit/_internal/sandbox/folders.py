@@ -5,8 +5,6 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["empty_folder", "remove_folder"]
-
 _LOOK = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 

@@ -4,8 +4,6 @@ import ast
 import builtins
 import sys
 
-__all__ = ["names_needed"]
-
 
 def names_needed(tree: ast.AST, names: dict[str, str]) -> dict[str, str]:
     """Return the names of a program that its tests use, with the module if a name denotes one.

@@ -15,8 +15,6 @@ from typing import Any
 
 from eval_toolkit._internal.sandbox import values, wire
 
-__all__ = ["ARITHMETIC", "COMPARISONS", "CONVERSIONS", "OPERATIONS", "PLAIN", "serve"]
-
 PLAIN: tuple[Any, ...] = (int, float, str, bytes, tuple, list, dict, set, frozenset)
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 ARITHMETIC = (

@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BUBBLEWRAP", "DEVICES", "LANDLOCK", "NAMESPACES", "Sandbox", "View", "shown"]
-
 BUBBLEWRAP, NAMESPACES, LANDLOCK = "bubblewrap", "namespaces", "Landlock"
 """Mechanisms that restrict a process to a view."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")

@@ -6,8 +6,6 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["written_too_much"]
-
 _MOST_BYTES, _MOST_FILES = 64 * 1024 * 1024, 1024
 _MOST_MAPPED = 4
 """Prefixes of removed files used as memory, whose size cannot be read."""

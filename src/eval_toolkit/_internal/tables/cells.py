@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from eval_toolkit._internal.tables.numbers import decimal_of
 
-__all__ = ["guessed", "joined", "parsed", "without_mask"]
-
 
 def joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
     """Concatenate a column of several files."""

@@ -24,8 +24,6 @@ from eval_toolkit._internal.tables.spool import shown
 from eval_toolkit._internal.validation import BoolArray, IntArray, is_missing
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 
-__all__ = ["Rows", "read_rows", "rows_of"]
-
 
 @dataclass(frozen=True)
 class Rows:

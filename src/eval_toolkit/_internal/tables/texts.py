@@ -5,8 +5,6 @@ from pathlib import Path
 from eval_toolkit._internal.files import read_unpacked
 from eval_toolkit.errors import ArtifactError
 
-__all__ = ["read_lines", "read_text"]
-
 
 def read_text(path: Path) -> str:
     """Return the text of a file, decompressed if its name ends in ``.gz``.

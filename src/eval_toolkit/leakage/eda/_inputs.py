@@ -10,8 +10,6 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 
-__all__ = ["feature_pair", "features", "is_positive", "strings"]
-
 _LARGEST = 1e100
 """Largest absolute feature value; squares of larger ones may overflow when summed."""
 

@@ -6,8 +6,6 @@ from typing import Any
 from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidTypeError
 
-__all__ = ["checked_text", "present"]
-
 
 def checked_text(text: str, name: str = "text") -> str:
     """Return the text; raise if it is not a str."""

@@ -13,20 +13,6 @@ from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.report.plots.style import DEFAULT_FIGSIZE
 
-__all__ = [
-    "Chart",
-    "altair",
-    "clean",
-    "even_edges",
-    "finished",
-    "heading",
-    "inline",
-    "nice",
-    "rounded",
-    "significant",
-    "unique_names",
-]
-
 MAX_TEXT = 120
 """Maximum length of a name or a reason in a chart."""
 

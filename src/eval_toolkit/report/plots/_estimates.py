@@ -9,8 +9,6 @@ from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.report.plots._charts import clean, nice, unique_names
 
-__all__ = ["Estimate", "estimates"]
-
 _POINTS = ("point_estimate", "delta", "value", "estimate", "point", "mean", "diff")
 _LOWS = ("ci_low", "low")
 _HIGHS = ("ci_high", "high")

@@ -7,8 +7,6 @@ from eval_toolkit.report.plots._charts import altair, inline
 from eval_toolkit.report.plots._estimates import Estimate
 from eval_toolkit.report.plots.style import NEUTRALS, PALETTE
 
-__all__ = ["Rows"]
-
 
 class Rows:
     """Named rows of a forest plot, with values from left to right and text at the right."""

@@ -15,8 +15,6 @@ from eval_toolkit.report.plots._charts import altair, inline, significant
 from eval_toolkit.report.plots.style import PALETTE
 from eval_toolkit.report.plots.thinning import step_vertices, thin_curve
 
-__all__ = ["Axes", "band_layers", "baseline", "from_zero", "hover", "points", "said_of"]
-
 
 class Axes:
     """Two axes from 0 to 1 with optional elements."""
