@@ -121,11 +121,11 @@ class TestJudge:
 @each(
     ("options", "message"),
     [
-        ({}, "give `within_sd`"),
-        ({"within_sd": 0.1, "proportion": 0.5}, "give `within_sd`"),
+        ({}, "give either `within_sd`"),
+        ({"within_sd": 0.1, "proportion": 0.5}, "give either `within_sd`"),
         ({"within_sd": -0.1}, "`within_sd`"),
         ({"within_sd": 0.1, "attempts": 0}, "`attempts` is 0"),
-        ({"within_sd": 0.1, "attempts": (1, 2, 3)}, "one for A and one for B"),
+        ({"within_sd": 0.1, "attempts": (1, 2, 3)}, "pair of values for A and B"),
         ({"within_sd": 0.1, "sensitivity": 0.9}, "apply to 0/1 values"),
         ({"within_sd": 0.0, "item_sd": 0.0}, "at least one must be positive"),
         ({"proportion": 0.5}, "`correlation` is required"),
@@ -139,7 +139,7 @@ class TestJudge:
         ({"within_sd": 0.1, "cluster_size": 0.0}, "`cluster_size` is 0"),
         ({"within_sd": 0.1, "cluster_size": 5.0, "icc": 2.0}, "`icc` is 2"),
         ({"within_sd": 0.1, "design": "crossed"}, "`design` is 'crossed'"),
-        ({"within_sd": 0.1, "design": "independent", "correlation": 0.1}, "no meaning"),
+        ({"within_sd": 0.1, "design": "independent", "correlation": 0.1}, "paired design only"),
     ],
 )
 def test_assumptions_that_do_not_fit(options, message) -> None:
