@@ -14,8 +14,6 @@ from eval_toolkit.inference import kaplan_meier
 from eval_toolkit.inference.results import PairedBootstrapCI
 from eval_toolkit.inference.survival_arms import survival_difference
 
-__all__ = ["curve_difference"]
-
 _FIRST = "first_event_turn"
 _LARGEST_P = 1.0 - 1e-6
 _HALVINGS = 24

@@ -25,8 +25,6 @@ from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import format_part, parse_part
 
-__all__ = ["Fold", "PairedFolds", "Pooled", "fold_difference", "folds_of", "paired_folds"]
-
 
 @dataclass(frozen=True)
 class Fold:

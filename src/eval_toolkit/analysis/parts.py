@@ -13,8 +13,6 @@ from eval_toolkit.runs.table import part_mask
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import FOLD, SLICE, format_part, parse_part
 
-__all__ = ["Requested", "at_part", "divided", "part_names", "requested_cells", "scored_by"]
-
 
 @dataclass(frozen=True, slots=True)
 class Requested:

@@ -27,8 +27,6 @@ from eval_toolkit.inference.statistics import AtThreshold, statistic_for
 from eval_toolkit.metric_specs import StatisticSpec, SumsSpec
 from eval_toolkit.protocols import MetricSpec
 
-__all__ = ["Redrawn"]
-
 
 @dataclass(frozen=True, eq=False)
 class Redrawn:

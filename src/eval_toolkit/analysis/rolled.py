@@ -7,14 +7,6 @@ from typing import Any
 from eval_toolkit.analysis.differences import CurveOf, Task
 from eval_toolkit.runs.shown import kind_named
 
-__all__ = [
-    "changed_settings",
-    "curves_of",
-    "cut_short_note",
-    "have_turns",
-    "withheld",
-]
-
 _SETTINGS = ("policy", "depth", "keep", "stop_on_success", "scored_by", "on_error")
 """Settings that affect the conversations or the numbers computed from them."""
 _OF_SCORER = ("threshold", "higher_is_worse", "mode")

@@ -29,18 +29,6 @@ from eval_toolkit.runs.cells import read_cell
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import WHOLE
 
-__all__ = [
-    "Matched",
-    "Subject",
-    "check_versions",
-    "is_stated",
-    "matched_subjects",
-    "stated_note",
-    "stored_tasks",
-    "tasks_for",
-    "unit_metric",
-]
-
 _OF_ATTEMPTS = re.compile(r"(.+)_(pass@|pass\^|maj@|asr@)([1-9][0-9]*)")
 _ATTACKED = re.compile(r"asr@([1-9][0-9]*)")
 _BOOKKEEPING = frozenset({"n", "n_positive", "is_single_class", "error_state"})

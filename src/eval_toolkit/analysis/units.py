@@ -15,15 +15,6 @@ from eval_toolkit.scorecards import Records, unit_starts
 from eval_toolkit.scorecards.records import is_text
 from eval_toolkit.scorecards.reduction import voted
 
-__all__ = [
-    "CommonUnits",
-    "UnitValues",
-    "are_right",
-    "common_units",
-    "right_or_wrong",
-    "shared_groups",
-]
-
 
 def right_or_wrong(values: FloatArray) -> bool:
     """Return whether every value is 0 or 1.

@@ -12,8 +12,6 @@ from typing import Any
 
 from eval_toolkit.artifacts.validation import load_schema
 
-__all__ = ["shape_problem"]
-
 _TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),

@@ -10,22 +10,6 @@ from eval_toolkit.metric_specs.names import stored_name
 from eval_toolkit.runs.results import Results
 from eval_toolkit.scorecards.parts import WHOLE
 
-__all__ = [
-    "MetricPath",
-    "absence",
-    "block_of",
-    "blocks",
-    "entry_of",
-    "has",
-    "is_over_folds",
-    "lookup",
-    "number_at",
-    "shown",
-    "tested_blocks",
-    "tested_entries",
-    "was",
-]
-
 MetricPath: TypeAlias = str | Sequence[str]
 """Nested keys, or their names joined by dots."""
 

@@ -9,16 +9,6 @@ from eval_toolkit._internal import validation
 from eval_toolkit.claims.reports import EvidenceGate, GateResult, Severity
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 
-__all__ = [
-    "OPERATORS",
-    "Payload",
-    "Verdict",
-    "compared",
-    "comparison_of",
-    "non_empty",
-    "verdict_gate",
-]
-
 OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,

@@ -11,8 +11,6 @@ from typing import Any
 
 import click
 
-__all__ = ["in_options", "on_this_machine", "reader_may_go", "say", "shown_safely"]
-
 # Advice in library messages, with the corresponding advice for the command line.
 _PHRASES = {
     "quoting=False treats": "--no-quoting treats",

@@ -21,8 +21,6 @@ from eval_toolkit.scorecards.specs import check_specs
 from eval_toolkit.seeds import SeedLike, resolve_seed
 from eval_toolkit.thresholds.operating_points import headline_metrics
 
-__all__ = ["Measuring", "paired_entry", "part_blocks", "scored_block"]
-
 _RESERVED = frozenset(
     {"n", "n_positive", "is_single_class", "headline", "transferred_operating_points", "scores"}
     | {"scores_calibrated", "attack_style", "skipped", "error", "error_state", "exc_type"}

@@ -17,16 +17,6 @@ from eval_toolkit.protocols import ThresholdSelector
 from eval_toolkit.scorecards import Records, Scorecard
 from eval_toolkit.thresholds.operating_points import OperatingPointSpec
 
-__all__ = [
-    "Options",
-    "Part",
-    "ScoredPart",
-    "checked_pairs",
-    "collected_versions",
-    "measure_part",
-    "score_part",
-]
-
 Outcomes = dict[str, dict[str, Scored]]
 """Scores by slice and scorer."""
 

@@ -16,15 +16,6 @@ from eval_toolkit.harness.scoring import Scored, Scoring, checked_names, score_r
 from eval_toolkit.harness.thresholding import FittedThresholds, fit_thresholds
 from eval_toolkit.protocols import ThresholdSelector
 
-__all__ = [
-    "INNER_FOLDS",
-    "Candidate",
-    "FittedScorers",
-    "fit_candidates",
-    "named_candidates",
-    "nested_thresholds",
-]
-
 INNER_FOLDS = "train_inner"
 """Label of thresholds selected on out-of-fold scores of the training part."""
 

@@ -17,8 +17,6 @@ from eval_toolkit.leakage import (
 )
 from eval_toolkit.protocols import LeakageCheck
 
-__all__ = ["Guarded", "checked_checks", "guarded"]
-
 
 @dataclass(frozen=True)
 class Guarded:

@@ -12,8 +12,6 @@ from eval_toolkit.runs.showing import input_blocks
 from eval_toolkit.runs.shown import Words
 from eval_toolkit.runs.units import Unit
 
-__all__ = ["RowsKind", "graded_rows"]
-
 
 @dataclass(frozen=True)
 class RowsKind(Kind[ScoredPart]):

@@ -10,8 +10,6 @@ import numpy as np
 from eval_toolkit.harness.rows import Rows
 from eval_toolkit.scorecards import Records
 
-__all__ = ["Identities", "OutOfFold"]
-
 _Key = tuple[str, ...]
 
 

@@ -14,8 +14,6 @@ from eval_toolkit.loaders.predictions import Predictions, Wanted, read_predictio
 from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.slices import EvalSlice
 
-__all__ = ["PlainRows"]
-
 _TEXTS = ("text", "prompt", "input", "question", "message")
 """Columns that scorers of texts receive, by their usual names."""
 

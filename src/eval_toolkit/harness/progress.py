@@ -7,8 +7,6 @@ from typing import TypeAlias
 
 from eval_toolkit.errors import InvalidTypeError
 
-__all__ = ["ProgressFn", "Ticker", "showing"]
-
 ProgressFn: TypeAlias = Callable[[int, int, str], object]
 """Callback that receives the number done, the total, and a description of the last item."""
 

@@ -15,8 +15,6 @@ from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.scorecards import Records, Scorecard
 from eval_toolkit.scorecards.parts import FOLD, SEED, WHOLE, format_part, parse_part
 
-__all__ = ["has_folds", "summarised_folds"]
-
 _CORRECTED = "nadeau-bengio"
 """Method of a mean over folds that are not independent."""
 

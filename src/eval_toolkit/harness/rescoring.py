@@ -26,8 +26,6 @@ from eval_toolkit.runs.units import UNITS, Unit
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import WHOLE, format_part
 
-__all__ = ["StoredRows"]
-
 _SCORED = {"label", "score"}
 _MOST = {"seed": 2**63 - 1, "n_resamples": 1_000_000}
 """Largest integers accepted from a stored run."""

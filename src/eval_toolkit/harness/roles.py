@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike
 from eval_toolkit._internal import frames, validation
 from eval_toolkit.slices import EvalSlice
 
-__all__ = ["with_groups", "with_parent_roles"]
-
 
 def with_groups(slice_: Any, splitter: Any, groups: ArrayLike | None) -> Any:
     """Return the slice with the splitter's groups as its own.

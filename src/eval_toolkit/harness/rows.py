@@ -15,8 +15,6 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColu
 from eval_toolkit.protocols import EvalSliceLike
 from eval_toolkit.scorecards import Records
 
-__all__ = ["Rows", "chosen_slices", "named_slices"]
-
 
 @dataclass(frozen=True, eq=False)
 class Rows:

@@ -18,15 +18,6 @@ from eval_toolkit.harness.progress import Ticker
 from eval_toolkit.harness.rows import Rows
 from eval_toolkit.harness.scorers import as_scorer, checked_scores
 
-__all__ = [
-    "Scored",
-    "Scoring",
-    "checked_names",
-    "named_scorers",
-    "score_rows",
-    "usable_scorer",
-]
-
 _FOLDERS = re.compile(r'^([ |]*File ")[^"\n]*[/\\]', re.MULTILINE)
 """File names in tracebacks; paths of user code are not stored."""
 SKIPPED_BY_SCORER = "the scorer declined this slice (should_score_slice returned False)"

@@ -16,8 +16,6 @@ from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards import MetricResult
 from eval_toolkit.scorecards.parts import rows_of_folds
 
-__all__ = ["SharedRows", "checked_summary_metrics", "folded_slices"]
-
 _SHARE = (0.0, 1.0)
 """Bounds of F1, precision, recall and false-positive rate at a selected threshold."""
 

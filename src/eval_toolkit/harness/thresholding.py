@@ -26,14 +26,6 @@ from eval_toolkit.thresholds.operating_points import (
     fit_operating_points,
 )
 
-__all__ = [
-    "FittedThresholds",
-    "checked_op_specs",
-    "checked_selectors",
-    "fit_thresholds",
-    "transferred",
-]
-
 _IN_SAMPLE = "the threshold was selected on these rows"
 
 _QUANTITIES: Mapping[str, Callable[..., OpSpec]] = {

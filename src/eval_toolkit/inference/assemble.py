@@ -54,19 +54,6 @@ from eval_toolkit.inference.score_intervals import (
 )
 from eval_toolkit.inference.studentized import studentized_interval
 
-__all__ = [
-    "EXACT",
-    "FEW_RESAMPLES",
-    "MAX_UNDEFINED",
-    "PLAN_NOTES",
-    "bootstrap_problem",
-    "drawn_by_label",
-    "enough_units",
-    "finite",
-    "has_enough_units",
-    "undefined_error",
-]
-
 MAX_UNDEFINED = 0.05
 """Maximum share of undefined resamples; above it, resampling is stratified by label."""
 

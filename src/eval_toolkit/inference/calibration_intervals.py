@@ -23,19 +23,6 @@ from eval_toolkit.inference.results import BootstrapCI, PairedBootstrapCI
 from eval_toolkit.inference.statistics import statistic_for
 from eval_toolkit.seeds import derive_seed
 
-__all__ = [
-    "INTERVAL_REASON",
-    "NO_COMPARISON",
-    "SMOOTH_REASON",
-    "WEIGHTED_REASON",
-    "calibration_difference",
-    "calibration_interval",
-    "calibration_statistic",
-    "is_calibration_error",
-    "labels_suffice",
-    "widened_for_groups",
-]
-
 INTERVAL_REASON = "norm-ball interval of the binned error; gaps within a bin may cancel"
 """Reason attached to the interval of a binned error."""
 

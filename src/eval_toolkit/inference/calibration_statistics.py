@@ -26,14 +26,6 @@ from eval_toolkit.metrics.smoothing import shared_between_nodes, smooth_errors_o
 if TYPE_CHECKING:
     from eval_toolkit.inference.blocks import Block
 
-__all__ = [
-    "CalibrationError",
-    "DrawnFields",
-    "EqualMassError",
-    "EqualWidthError",
-    "SmoothError",
-]
-
 
 @functools.lru_cache(maxsize=128)
 def _lower_edges(n_bins: int) -> FloatArray:

@@ -17,8 +17,6 @@ from eval_toolkit.inference.prepared import Columns, Needs, Summand, Term
 if TYPE_CHECKING:
     from eval_toolkit.inference.blocks import Block
 
-__all__ = ["SumsFn", "SumsStatistic", "values_of_sums"]
-
 SumsFn: TypeAlias = Callable[[FloatArray], FloatArray]
 """Function of sums (one row per draw, one column per summand): a value per draw, NaN if
 undefined."""

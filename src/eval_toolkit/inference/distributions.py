@@ -14,18 +14,6 @@ import numpy as np
 
 from eval_toolkit._internal.validation import FloatArray, IntArray
 
-__all__ = [
-    "ROUNDING",
-    "binomial_cdf",
-    "critical_value",
-    "logit_interval",
-    "negligible",
-    "normal_cdf",
-    "normal_quantile",
-    "owens_t",
-    "upper_tail",
-]
-
 ROUNDING = 1e-12
 """Relative tolerance within which replicates count as equal. Sums of n numbers in different orders
 differ by about √n half-ulps, relatively 4e-13 for ten million numbers; distinct values are that

@@ -6,8 +6,6 @@ import numpy as np
 
 from eval_toolkit._internal.validation import FloatArray, IntArray
 
-__all__ = ["MeanVariance", "mean_variance"]
-
 
 @dataclass(frozen=True, slots=True)
 class MeanVariance:

@@ -6,8 +6,6 @@ from eval_toolkit.inference.executors import Executor
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES
 from eval_toolkit.seeds import SeedLike
 
-__all__ = ["DRAWING", "RESAMPLING", "Drawing", "Resampling"]
-
 
 class Drawing(TypedDict, total=False):
     """Number of resamples, seed and confidence level of intervals."""

@@ -14,8 +14,6 @@ from eval_toolkit.inference.paired_intervals import p_of_interval
 from eval_toolkit.inference.paired_proportions import paired_macro_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, Interval, in_own_order
 
-__all__ = ["PairedMacro", "paired_macro_diff"]
-
 
 @in_own_order
 @dataclass(frozen=True, repr=False)

@@ -13,8 +13,6 @@ from eval_toolkit._internal.validation import BoolArray
 from eval_toolkit.inference.column_statistics import CallableStatistic
 from eval_toolkit.inference.prepared import Columns
 
-__all__ = ["PartialRocAuc"]
-
 
 @dataclass(frozen=True)
 class PartialRocAuc(CallableStatistic):

@@ -22,8 +22,6 @@ from eval_toolkit.inference.statistics import (
     RocAuc,
 )
 
-__all__ = ["statistic_of_function"]
-
 
 def _maximum_error(n_bins: int = 10, strategy: str = "quantile") -> Statistic:
     over = EqualMassError if strategy == "quantile" else EqualWidthError

@@ -44,22 +44,6 @@ if TYPE_CHECKING:
     from eval_toolkit.inference.prepared import Columns
     from eval_toolkit.metrics.cumulative import ScoreGroups
 
-__all__ = [
-    "MIN_CLASS",
-    "TRUSTED",
-    "Bounds",
-    "bounded_interval",
-    "carriers_of",
-    "check_classes",
-    "closed_ci",
-    "closed_interval",
-    "effective_rows",
-    "groups_of",
-    "has_closed_form",
-    "pooled_count",
-    "resampled_interval",
-]
-
 Bounds = tuple[float, float, str]
 """Tuple of lower end, upper end and method."""
 

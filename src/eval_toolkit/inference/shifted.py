@@ -25,8 +25,6 @@ from eval_toolkit.inference.statistics import ColumnMean, MetricFn
 if TYPE_CHECKING:
     from eval_toolkit.inference.blocks import Block
 
-__all__ = ["ShiftedAveragePrecision", "ShiftedError", "ShiftedMean", "rates_interval", "seen_at"]
-
 
 def seen_at(prior: float, n_negative: int) -> float:
     """Return the weight of a perfect scorer's true positives relative to one false positive row.

@@ -24,17 +24,6 @@ if TYPE_CHECKING:
     from eval_toolkit.inference.column_statistics import Statistic
     from eval_toolkit.metrics import ConfusionCounts
 
-__all__ = [
-    "AtThreshold",
-    "AveragePrecision",
-    "ColumnMean",
-    "MetricFn",
-    "RecallAtFpr",
-    "RocAuc",
-    "is_statistic",
-    "statistic_for",
-]
-
 MetricFn: TypeAlias = Callable[[Any, Any], float]
 
 

@@ -27,8 +27,6 @@ from eval_toolkit.inference.plans import rows_plan
 if TYPE_CHECKING:
     from eval_toolkit.inference.column_statistics import Statistic
 
-__all__ = ["studentized_interval"]
-
 
 def studentized_interval(
     problem: Problem,

@@ -12,20 +12,6 @@ from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.distributions import critical_value
 
-__all__ = [
-    "NO_VARIANCE",
-    "Observed",
-    "beta_product_bounds",
-    "factor",
-    "log_log_band",
-    "log_variances",
-    "logit_bounds",
-    "no_event_bound",
-    "observed",
-    "variance_of_sum",
-    "without_events",
-]
-
 _CELLS_AT_ONCE = 2_000_000
 _LARGEST_EXPONENT = 700.0
 NO_VARIANCE = 1e-24

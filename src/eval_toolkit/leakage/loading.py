@@ -3,8 +3,6 @@
 from eval_toolkit.plugins import TYPED, available_plugins, make_plugin
 from eval_toolkit.protocols import LeakageCheck
 
-__all__ = ["available_checks", "load_check"]
-
 _HERE = "eval_toolkit.leakage"
 OURS = {
     "confusable_form": f"{_HERE}.duplicates:ConfusableFormLeakageCheck",

@@ -15,8 +15,6 @@ from eval_toolkit._internal.tables import Condition, Rows, decimal_of, not_numbe
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 
-__all__ = ["AsWritten", "read_as_written"]
-
 _GAPS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?"})
 """Spellings of a missing number, in lower case."""
 _LABEL_GAPS = frozenset({"", "na", "n/a", "#n/a", "nan", "null"})

@@ -13,21 +13,6 @@ from eval_toolkit._internal import tables
 from eval_toolkit._internal.tables import FileFormat, LabelMap, number_in
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 
-__all__ = [
-    "HASHES",
-    "IDS",
-    "LABELS",
-    "SCORES",
-    "NoUsualColumnError",
-    "Peek",
-    "Roles",
-    "Scale",
-    "Wanted",
-    "label_column",
-    "named_column",
-    "score_column",
-]
-
 LABELS = ("label", "y_true", "y", "target")
 SCORES = ("score", "y_score", "prob", "probability", "prob_positive")
 IDS = ("unit_id", "row_id", "id")

@@ -12,8 +12,6 @@ from eval_toolkit._internal.files import is_file, replace_atomic
 from eval_toolkit._internal.hashing import sha256_file
 from eval_toolkit.errors import ArtifactError
 
-__all__ = ["cached_path", "default_cache_dir", "local_path", "pinned_file"]
-
 _CHUNK = 1 << 20
 
 

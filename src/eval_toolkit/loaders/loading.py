@@ -7,8 +7,6 @@ from eval_toolkit.plugins import TYPED, available_plugins, make_plugin
 from eval_toolkit.protocols import DatasetLoader
 from eval_toolkit.slices import EvalSlice
 
-__all__ = ["available_loaders", "load_loader", "loaded_splits"]
-
 _HERE = "eval_toolkit.loaders"
 OURS = {
     "files": f"{_HERE}.files:FileLoader",

@@ -7,8 +7,6 @@ if TYPE_CHECKING:
     from eval_toolkit.metric_specs.statistics import StatisticSpec
     from eval_toolkit.metric_specs.sums import SumsSpec
 
-__all__ = ["is_of_column", "is_of_columns", "is_of_sums"]
-
 
 def is_of_column(spec: Any) -> "TypeGuard[ColumnSpec]":
     """Return whether a metric is the mean of a column of records."""

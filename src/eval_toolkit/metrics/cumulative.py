@@ -6,8 +6,6 @@ import numpy as np
 
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 
-__all__ = ["ScoreGroups", "score_groups", "sorted_score_groups"]
-
 
 @dataclass(frozen=True, slots=True)
 class ScoreGroups:

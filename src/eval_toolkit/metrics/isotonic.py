@@ -4,8 +4,6 @@ import numpy as np
 
 from eval_toolkit._internal.validation import FloatArray, IntArray
 
-__all__ = ["pav"]
-
 # Minimum share of blocks pooled per vectorised round; below it, a single stack pass is faster.
 _WORTHWHILE = 0.1
 

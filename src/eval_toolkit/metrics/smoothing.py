@@ -10,8 +10,6 @@ import numpy as np
 
 from eval_toolkit._internal.validation import FloatArray, IntArray
 
-__all__ = ["shared_between_nodes", "smooth_calibration_error", "smooth_errors_of"]
-
 Excess: TypeAlias = Callable[[FloatArray, IntArray], FloatArray]
 """Function of (σ, columns): smoothed absolute residuals of these columns minus σ."""
 

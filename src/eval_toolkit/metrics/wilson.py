@@ -7,8 +7,6 @@ import numpy as np
 
 from eval_toolkit._internal.validation import FloatArray
 
-__all__ = ["wilson_bounds"]
-
 
 @overload
 def wilson_bounds(successes: float, n: float, confidence: float) -> tuple[float, float]: ...

@@ -10,8 +10,6 @@ from typing import Any
 from eval_toolkit.models.requests import GenerateRequest, Request
 from eval_toolkit.protocols import Model
 
-__all__ = ["Place", "ask"]
-
 
 @dataclass(frozen=True, slots=True)
 class Place:

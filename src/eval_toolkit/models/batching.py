@@ -9,8 +9,6 @@ from typing import Generic, TypeVar
 
 from eval_toolkit._internal.validation import integer
 
-__all__ = ["Batcher"]
-
 AskedT = TypeVar("AskedT")
 AnswerT = TypeVar("AnswerT")
 

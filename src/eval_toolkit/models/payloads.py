@@ -9,8 +9,6 @@ from eval_toolkit.models.requests import LoglikelihoodRequest, Request
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood
 from eval_toolkit.models.responses.fields import encoded_numbers
 
-__all__ = ["Response", "checked_response", "read_response", "response_payload", "to_json"]
-
 Response: TypeAlias = RawCompletion | RawLoglikelihood
 
 _OF_COMPLETIONS: tuple[str, ...] = (

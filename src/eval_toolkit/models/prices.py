@@ -10,8 +10,6 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.files import read_document
 from eval_toolkit.errors import InvalidInputError, ModelError
 
-__all__ = ["Prices", "Spending", "money", "read_prices"]
-
 _SIGNS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
 _WAIT_S = 0.02
 _KEYS = ("currency", "models")

@@ -8,8 +8,6 @@ from eval_toolkit.report.cells import Block, Cell
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.shown import kind_named
 
-__all__ = ["bounds", "counted", "how", "said", "stopped", "unknown", "whole_numbers"]
-
 _SCORERS_NAMED = 3
 
 

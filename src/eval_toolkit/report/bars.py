@@ -6,8 +6,6 @@ from typing import Any
 from eval_toolkit._internal.display import Estimate
 from eval_toolkit.report.sections import Bar
 
-__all__ = ["bars_of"]
-
 _TONES = ("better", "worse")
 _MARGIN = 4.0
 """Margin at both ends, in percent."""

@@ -10,8 +10,6 @@ from eval_toolkit.report.scored import MAX_SUBJECTS, Scored, left_out, of_folds,
 from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.runs import Run
 
-__all__ = ["build"]
-
 N_BINS = 10
 _FEW = 200
 """Number of rows below which agreement says little."""

@@ -12,17 +12,6 @@ from eval_toolkit.runs.results import ResultCell, Results
 from eval_toolkit.scorecards import MetricResult
 from eval_toolkit.scorecards.parts import WHOLE
 
-__all__ = [
-    "Block",
-    "Cell",
-    "blocks_of",
-    "fitted_on",
-    "leading",
-    "main_block",
-    "main_blocks",
-    "main_cell",
-]
-
 _FIRST = (
     *("attack_success", "attack_success_any", "accuracy", "exact_match", "number_match"),
     *("pr_auc", "roc_auc"),

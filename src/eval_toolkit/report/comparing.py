@@ -14,9 +14,6 @@ from eval_toolkit.runs import Run
 from eval_toolkit.runs.shown import common_kind
 from eval_toolkit.scorecards.parts import WHOLE
 
-__all__ = ["answer", "compared_runs", "comparison_page", "run_comparison_page", "several_page"]
-
-
 _NAMED = 8
 """Maximum number of metrics per system in the answer; the table lists all."""
 

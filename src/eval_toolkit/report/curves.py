@@ -17,8 +17,6 @@ from eval_toolkit.report.scored import (
 from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.runs import Run
 
-__all__ = ["build"]
-
 _DRAWS = 10_000_000
 """Maximum rows times resamples of a band; larger runs use fewer resamples and report how many."""
 _LEAST_DRAWS = 100

@@ -18,8 +18,6 @@ from eval_toolkit.runs.blocks import Choices, Messages, Note, flattened, main_re
 from eval_toolkit.runs.selected_units import Place, selected_units
 from eval_toolkit.runs.shown import common_kind, show_unit
 
-__all__ = ["disagreements"]
-
 _Said = tuple[str | None, str | None]
 """Input and response of a unit."""
 

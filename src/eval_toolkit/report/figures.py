@@ -11,8 +11,6 @@ from eval_toolkit._internal.plain import plain
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report.sections import Bar, Figure
 
-__all__ = ["drawn", "themed"]
-
 _CONFIG: dict[str, Any] = {
     "background": "transparent",
     "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', sans-serif",

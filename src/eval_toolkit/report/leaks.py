@@ -7,8 +7,6 @@ from eval_toolkit.leakage.findings import SEVERITIES
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run
 
-__all__ = ["ADVICE", "build"]
-
 ADVICE: Mapping[str, tuple[str, str]] = {
     "LK001": (
         "Equal rows, up to letter case, white space and Unicode composition.",

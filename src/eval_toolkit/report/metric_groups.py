@@ -8,8 +8,6 @@ from eval_toolkit.report.cells import Block
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.shown import kind_named
 
-__all__ = ["Group", "grouped", "meaning_of"]
-
 SHOWN = 12
 """Maximum number of metrics shown expanded."""
 _MEANINGS = {

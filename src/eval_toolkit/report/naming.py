@@ -4,8 +4,6 @@ import re
 
 from eval_toolkit._internal.display import Table
 
-__all__ = ["named_table", "named_text"]
-
 _SIDE = re.compile(
     r"(?<![\w'\"=/.-])(?:(?<=\bin )|(?<=\bof )|(?<=\bthan )|(?<=\band )|(?<=\bto )|(?<=\bfrom ))[AB]"
     r"(?![\w'\"=/-])"

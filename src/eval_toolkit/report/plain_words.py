@@ -12,8 +12,6 @@ from eval_toolkit.report.scored import Scored, scored_of, threshold_of
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.shown import kind_named
 
-__all__ = ["catches", "plain_words", "positives_of"]
-
 _CLOSE = 1e-6
 _FEW = 50
 """Number of positives below which they are counted instead of a percentage."""

@@ -10,8 +10,6 @@ from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.shown import kind_named
 
-__all__ = ["build", "imported_from"]
-
 Fact = tuple[str, str, bool]
 """Label, value, and whether the value is a hash or a name to copy."""
 _MOST_FILES, _MOST_CHECKED = 3, 200

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-__all__ = ["asset", "chart_library", "content_policy", "environment", "json_script", "stylesheet"]
-
 
 def asset(name: str) -> str:
     """Return the contents of a file in ``report/assets``."""

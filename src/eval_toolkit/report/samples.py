@@ -19,8 +19,6 @@ from eval_toolkit.runs.shown import Words, kind_named, show_unit
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.records import is_text
 
-__all__ = ["build"]
-
 MAX_PARTS = 20
 _BARS = "bars are each choice's share of the probability of all choices"
 _GUESSED = "the run holds no references, so the right choice is marked where grades tell it"

@@ -14,18 +14,6 @@ from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.records import Strings
 
-__all__ = [
-    "MAX_SUBJECTS",
-    "Point",
-    "Scored",
-    "left_out",
-    "of_folds",
-    "once_each",
-    "scored_of",
-    "stored_points",
-    "threshold_of",
-]
-
 MAX_SUBJECTS = 6
 """Maximum number of scorers (and slices) with their own charts."""
 

@@ -20,8 +20,6 @@ from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards.parts import WHOLE
 
-__all__ = ["build", "parts_of"]
-
 MAX_TABLE = 200
 """Maximum number of slices in the table; further ones are counted."""
 MAX_SCORERS = 6

@@ -17,8 +17,6 @@ from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.folder import TURNS
 
-__all__ = ["build", "overlaid"]
-
 _CURVES = {
     "survival": ("Conversations without a failure", "Share without a failure"),
     "survival_own": (

@@ -21,8 +21,6 @@ from eval_toolkit.report.scored import (
 from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.runs import Run
 
-__all__ = ["Grid", "build", "grid_of"]
-
 MAX_THRESHOLDS = 1000
 _RATES = ("precision", "recall", "fpr", "f1")
 

@@ -15,8 +15,6 @@ from eval_toolkit.report.scored import Scored, scored_of, stored_points
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.shown import kind_named
 
-__all__ = ["Fact", "trust_of"]
-
 _FEW = 30
 _MUCH = 0.05
 """Share of truncated answers from which they are pointed out."""

@@ -6,8 +6,6 @@ from typing import Any
 
 from eval_toolkit.runs.shown import Words
 
-__all__ = ["NEXT_METRICS", "WORDS", "grouped_metrics", "participants", "success_in_words"]
-
 WORDS = Words(
     what="rollouts",
     units="seed prompts",

@@ -12,8 +12,6 @@ from eval_toolkit.rollouts import Graph, SeedPrompt, compare_survival, rollouts_
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards.parts import WHOLE
 
-__all__ = ["headline_metrics", "with_failures_by_turn"]
-
 _HEADLINES = ("attack_success", "attack_success_own")
 _REFUSALS = ("refused_first", "over_refusal", "unsafe_refusal")
 _OF_ATTEMPTS = re.compile(r"asr@[0-9]+")

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.selected_units import StoredUnit
     from eval_toolkit.runs.shown import Estimator
 
-__all__ = ["Graphs", "MeasuredRollouts", "RolloutKind"]
-
 _SHAPE = ("stop_on_success", "keep")
 """Settings that select turns by their scores; they may change once a run is finished."""
 

@@ -17,8 +17,6 @@ from eval_toolkit.rollouts.speaking import Asked, Probed, of_branch, spoken
 from eval_toolkit.runs.context import Context
 from eval_toolkit.seeds import derive_seed
 
-__all__ = ["Branch", "Live", "Lockstep", "scored"]
-
 _SEED_LIMIT = 2**31
 """Exclusive upper bound of seeds, since servers accept signed 32-bit integers."""
 

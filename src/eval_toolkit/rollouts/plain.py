@@ -9,8 +9,6 @@ from eval_toolkit.protocols import Attack, Model
 from eval_toolkit.rollouts.seeds import SeedPrompt, load_seeds
 from eval_toolkit.rollouts.system import System
 
-__all__ = ["PLAIN_DEFAULTS", "PlainOptions", "default_scorer", "plain_prompts", "plain_system"]
-
 _FILES = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".gz")
 _FORM = "run_rollouts(prompts, target, scorer=…)"
 

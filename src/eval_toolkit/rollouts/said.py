@@ -13,8 +13,6 @@ from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.runs.answers import AnswersTable
 
-__all__ = ["SaidTable", "said_table"]
-
 _FAILED = "failed"
 
 

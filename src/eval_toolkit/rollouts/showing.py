@@ -24,8 +24,6 @@ from eval_toolkit.runs.showing import (
 )
 from eval_toolkit.scorecards import Records
 
-__all__ = ["Scoring", "outcomes_of_rollouts", "rollout_blocks", "turn_messages", "worst_path"]
-
 _PROBE = ":probe"
 _REFUSAL = "refusal"
 MAX_SCORES = 5

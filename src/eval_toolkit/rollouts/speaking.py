@@ -17,22 +17,6 @@ from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.runs.calling import NothingToSay
 from eval_toolkit.runs.context import Context, Said
 
-__all__ = [
-    "UNKNOWN",
-    "Asked",
-    "Decoding",
-    "Heard",
-    "Probed",
-    "after_probes",
-    "ask_probes",
-    "ask_responses",
-    "identity_of",
-    "of_branch",
-    "prompt_of",
-    "text_of",
-    "told_apart",
-]
-
 UNKNOWN = "unknown"
 """Placeholder for the digest of an object that has none."""
 

@@ -16,8 +16,6 @@ from eval_toolkit.scorecards import MetricResult, Records
 if TYPE_CHECKING:
     from eval_toolkit.runs.shown import Estimator
 
-__all__ = ["stored_estimator"]
-
 
 def stored_estimator(run: Run, summary: SummarySpec) -> "Estimator | None":
     """Return the function that computes cells of stored rollouts as the run itself does.

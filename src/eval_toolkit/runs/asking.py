@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.outcome import Outcome
     from eval_toolkit.runs.so_far import SoFar
 
-__all__ = ["AskingDriver", "outcomes_of", "stored_digest"]
-
 _NOT_ASKED = "(not asked for in the run that was finished here)"
 """Placeholder for the request of a journalled answer, since journals do not contain requests."""
 _JUDGED = ("n_requests", "n_failed_requests", "usage")

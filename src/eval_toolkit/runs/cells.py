@@ -13,8 +13,6 @@ from eval_toolkit.scorecards import MetricResult, Records, Scorecard
 from eval_toolkit.scorecards.cells import Status
 from eval_toolkit.scorecards.parts import format_part
 
-__all__ = ["absent_cell", "card_entry", "cell_table", "read_cell"]
-
 _NOT_METRICS = frozenset(
     {"n", "n_positive", "is_single_class", "headline", "scores", "scores_calibrated", "skipped"}
     | {"error_state"}

@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.scorecards.parts import FOLD, SEED, format_part, parse_part, rows_of_folds
 
-__all__ = ["in_one_shape", "mean_over_folds", "parts_of_records"]
-
 _FOLD_KEY = re.compile(r"(?:seed=(-?\d+)/)?fold=(\d+)")
 _UNNAMED = "stratum"
 """Key of parts whose column is not stored."""

@@ -6,8 +6,6 @@ from typing import Any
 from eval_toolkit.models.responses import RawLoglikelihood, Usage
 from eval_toolkit.models.runner import Job, JobResult
 
-__all__ = ["PART", "joined"]
-
 PART = "part:"
 """Prefix of the step of a partial request of an attempt; followed by its number."""
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from eval_toolkit.artifacts.shapes import shape_problem
 
-__all__ = ["manifest_problem", "missing_setting", "results_problem"]
-
 _OBJECT = {"type": "object"}
 _TEXT = {"type": "string"}
 _TRUTH = {"type": "boolean"}

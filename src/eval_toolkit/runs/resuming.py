@@ -13,8 +13,6 @@ from eval_toolkit.runs.table import to_table
 from eval_toolkit.runs.writing import run_content
 from eval_toolkit.scorecards import Records
 
-__all__ = ["holds", "refuse_changed", "shown_setting"]
-
 
 def holds(
     run: Run | None, results: Mapping[str, Any], records: Mapping[tuple[str, str], Records]

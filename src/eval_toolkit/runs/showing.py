@@ -13,19 +13,6 @@ from eval_toolkit.runs.blocks import Block, Facts, Group, Message, Messages, Not
 from eval_toolkit.runs.selected_units import StoredRequest, StoredUnit
 from eval_toolkit.runs.shown import Shown
 
-__all__ = [
-    "UnknownKind",
-    "asked_of",
-    "default_blocks",
-    "error_of",
-    "facts_of",
-    "hidden_requests",
-    "input_blocks",
-    "prompt_blocks",
-    "request_group",
-    "verdicts",
-]
-
 _ANSWERED = "What was asked and answered"
 _TOO_LONG = Facts((("too long", "to be read as a whole"),))
 

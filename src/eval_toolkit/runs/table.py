@@ -19,8 +19,6 @@ from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import parse_part
 from eval_toolkit.scorecards.records import LARGEST_VALUE, is_text
 
-__all__ = ["PART", "Layout", "from_table", "part_mask", "stored_names", "to_table", "units_of"]
-
 _TEXTS = ("slice", "scorer", "unit_id", "content_hash", "group")
 _FIXED = (*_TEXTS, "attempt")
 _MEASURED = ("", ".status", ".reason")

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from eval_toolkit._internal.tables.sources import literal, quoted
 
-__all__ = ["PARQUET", "TABLES", "units_query"]
-
 INPUTS, REFERENCES, SEEDS = TABLES = ("inputs.parquet", "references.parquet", "seeds.parquet")
 PARQUET = "read_parquet(?, hive_partitioning = false)"
 _NUMBERED = "read_parquet(?, hive_partitioning = false, file_row_number = true)"

@@ -10,8 +10,6 @@ from eval_toolkit._internal.tables import LabelMap, label_class
 from eval_toolkit._internal.validation import BoolArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["one_of", "part_rows", "row_labels"]
-
 
 def row_labels(y_true: ArrayLike, positive: object = None) -> BoolArray:
     """Return labels as booleans; words and other values need the positive one.

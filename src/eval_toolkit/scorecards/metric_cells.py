@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from eval_toolkit.inference.column_statistics import Statistic
     from eval_toolkit.scorecards.prior_shift import PriorShift
 
-__all__ = ["metric_cells", "weighted_cells"]
-
 
 def metric_cells(
     data: Columns,

@@ -19,8 +19,6 @@ from eval_toolkit.scorecards.records import Records, unit_starts
 from eval_toolkit.scorecards.reduction import value_of_failure, voted
 from eval_toolkit.scorecards.summary import summarise
 
-__all__ = ["with_error_policies"]
-
 _MACRO = "_macro"
 _NO_PART = np.empty(0, dtype=object)
 

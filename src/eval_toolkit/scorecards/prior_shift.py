@@ -23,8 +23,6 @@ from eval_toolkit.inference.statistics import (
 from eval_toolkit.metric_specs import ScoreSpec
 from eval_toolkit.protocols import MetricSpec
 
-__all__ = ["PriorShift"]
-
 
 @dataclass(frozen=True)
 class PriorShift:

@@ -20,17 +20,6 @@ from eval_toolkit.scorecards.specs import Intervals
 if TYPE_CHECKING:
     from eval_toolkit.metric_specs import ColumnSpec, StatisticSpec, SumsSpec
 
-__all__ = [
-    "REDUCERS",
-    "Options",
-    "Units",
-    "answers_of",
-    "pooled",
-    "reduce_attempts",
-    "value_of_failure",
-    "voted",
-]
-
 
 def _medians(values: FloatArray, starts: IntArray) -> FloatArray:
     return np.array([np.median(part) for part in np.split(values, starts[1:])])

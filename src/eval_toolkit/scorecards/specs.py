@@ -10,8 +10,6 @@ from eval_toolkit.metric_specs.names import At, chosen_metrics
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.seeds import DEFAULT_SEED
 
-__all__ = ["Intervals", "check_specs"]
-
 
 @dataclass(frozen=True)
 class Intervals:

@@ -20,8 +20,6 @@ from eval_toolkit.errors import (
 from eval_toolkit.models.hub import hub_quietly
 from eval_toolkit.tasks.reading import Row, checked_rows, read_labels, read_rows
 
-__all__ = ["FileSource", "HubSource", "MemorySource", "Source", "load_hub", "open_source"]
-
 _SAVED = ("dataset_dict.json", "state.json")
 _SUBJECT, _SPLIT = "{subject}", "{split}"
 

@@ -16,8 +16,6 @@ from eval_toolkit.scorecards.reduction import answers_of
 from eval_toolkit.seeds import derive_seed
 from eval_toolkit.tasks.types import Sample
 
-__all__ = ["Drawn", "Known", "Looks", "in_drawn_order", "known_values", "looks"]
-
 Known: TypeAlias = Mapping[str, tuple[float, float]]
 """Smallest and largest possible value of each unit; equal if no attempt is missing."""
 

@@ -16,8 +16,6 @@ from eval_toolkit.tasks.stopped import stopped_card
 from eval_toolkit.tasks.types import Sample
 from eval_toolkit.tasks.watching import Decision, Watch, ask_until
 
-__all__ = ["Ended", "asked_until"]
-
 AskPart: TypeAlias = Callable[[Sequence[Job]], JobResults]
 MeasurePart: TypeAlias = Callable[[Sequence[Sample], Sequence[JobResult]], Records]
 

@@ -9,8 +9,6 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.tasks.answers import Choices, right_choices
 from eval_toolkit.tasks.types import Item
 
-__all__ = ["Flags"]
-
 _NO_FLAG = "no mark"
 
 

@@ -31,8 +31,6 @@ from eval_toolkit.tasks.types import Sample
 if TYPE_CHECKING:
     from eval_toolkit.tasks.ended import Ended
 
-__all__ = ["GraderLike", "Measuring", "n_failed"]
-
 GraderLike: TypeAlias = Grader | str | Mapping[str, Any] | Callable[..., Any]
 
 

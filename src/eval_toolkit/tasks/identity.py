@@ -10,17 +10,6 @@ from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.seeds import derive_seed
 from eval_toolkit.tasks.types import Item
 
-__all__ = [
-    "CONTEXT_FIELDS",
-    "ID_FIELD",
-    "QUESTION_FIELDS",
-    "identity_of",
-    "in_order",
-    "make_items",
-    "permutation",
-    "question_of",
-]
-
 ID_FIELD = "id"
 """Default key field, used if its values are unique and the task names no other."""
 

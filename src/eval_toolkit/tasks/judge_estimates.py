@@ -16,8 +16,6 @@ from eval_toolkit.tasks.planning import (
     request_text,
 )
 
-__all__ = ["GUESSED_TOKENS", "estimate_judges"]
-
 GUESSED_TOKENS = 256
 """Tokens of an answer without a limit."""
 

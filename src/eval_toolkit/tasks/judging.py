@@ -11,8 +11,6 @@ from eval_toolkit.runs import Run
 from eval_toolkit.tasks.measuring import Measurable, built_responses
 from eval_toolkit.tasks.types import Sample
 
-__all__ = ["refuse_unjudged"]
-
 
 def refuse_unjudged(
     run: Run,

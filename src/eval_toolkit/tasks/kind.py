@@ -37,15 +37,6 @@ if TYPE_CHECKING:
     from eval_toolkit.tasks.ended import Ended
     from eval_toolkit.tasks.watching import Watch
 
-__all__ = [
-    "Answers",
-    "TaskKind",
-    "at_once",
-    "same_prompts",
-    "same_settings",
-    "same_units",
-]
-
 _SETTINGS = ("response_type", "num_fewshot", "seed", "shuffle_choices", "user_prompt_suffix")
 """Settings of a task that determine its prompts and references, apart from data and code."""
 _SET_UP = (*_SETTINGS, "name", "sample_split", "fewshot_split", "subjects")

@@ -8,8 +8,6 @@ from eval_toolkit._internal import tables
 from eval_toolkit._internal.files import is_file
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError
 
-__all__ = ["Row", "checked_rows", "read_labels", "read_rows"]
-
 Row = dict[str, Any]
 
 

@@ -13,8 +13,6 @@ from eval_toolkit.runs import Run
 from eval_toolkit.runs.units import Unit
 from eval_toolkit.tasks.types import Sample
 
-__all__ = ["Reference", "read_reference", "references_of", "sample_units"]
-
 _OF_CHOICES = frozenset({"doc", "choices", "right"})
 """Keys of a sample context that contains the indices of its correct choices."""
 

@@ -10,8 +10,6 @@ from eval_toolkit.protocols import Grader, MetricSpec
 from eval_toolkit.scorecards import Records, Scorecard
 from eval_toolkit.scorecards.policies import with_error_policies
 
-__all__ = ["task_metrics", "task_scorecard"]
-
 _SUBJECT = "subject"
 
 

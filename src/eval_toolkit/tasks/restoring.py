@@ -17,8 +17,6 @@ from eval_toolkit.runs import Run
 from eval_toolkit.runs.asking import outcomes_of
 from eval_toolkit.tasks.base import BaseTask
 
-__all__ = ["stored_graders"]
-
 
 def stored_graders(run: Run, task: BaseTask[Any], without: Container[str] = ()) -> list[Grader]:
     """Return the graders and judges of a stored run, without querying a model.

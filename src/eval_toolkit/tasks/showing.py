@@ -23,8 +23,6 @@ from eval_toolkit.runs.showing import (
 )
 from eval_toolkit.tasks.references import Reference, references_of
 
-__all__ = ["right_by_grades", "right_by_part", "sample_blocks"]
-
 MAX_CHOICES = 8
 """Maximum number of choices on a card; a separate page shows all of them."""
 _SHOWN_OF_A_CHOICE = 300

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from eval_toolkit.protocols import Grader
     from eval_toolkit.tasks.kind import TaskKind
 
-__all__ = ["task_grading"]
-
 
 def task_grading(kind: TaskKind) -> Grading | None:
     """Return how the answers of a task are graded while others are under way.

@@ -8,8 +8,6 @@ from typing import Any
 from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["distinct_subjects", "select_subjects", "subject_name"]
-
 _WILDCARD = "*"
 
 

@@ -7,8 +7,6 @@ import numpy as np
 
 from eval_toolkit._internal.validation import IntArray
 
-__all__ = ["character_units", "count_grams", "word_units"]
-
 _WORD = re.compile(r"\w+")
 _LARGEST_CODE = 1 << 62
 

@@ -22,8 +22,6 @@ from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.text_dedup.pairs import SimilarPairs
 
-__all__ = ["DenseCosine", "SetJaccard", "Space", "SparseCosine", "rare_first"]
-
 BLOCK_PRODUCTS = 1 << 24
 """Maximum number of multiplications per block; bounds its memory."""
 CHUNK_PAIRS = 1 << 14

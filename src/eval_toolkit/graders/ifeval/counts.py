@@ -9,15 +9,6 @@ from collections.abc import Callable
 
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = [
-    "compared",
-    "count_capital_words",
-    "count_sentences",
-    "count_words",
-    "number_of_sentences",
-    "number_of_words",
-]
-
 _WORD = re.compile(r"\w+")
 _END = re.compile(r"(?<![.!?…])[.!?…]++(?=[\"'”’»)\]}*_]*(?:\s|$))")
 _NEXT = re.compile(r"\S*\s+(\S)")

@@ -6,20 +6,6 @@ Model output may be long and adversarial, so every rule inspects each character 
 import json
 import re
 
-__all__ = [
-    "bullets",
-    "highlights",
-    "is_json",
-    "one_of_the_options",
-    "paragraphs",
-    "paragraphs_and_first_word",
-    "placeholders",
-    "postscript",
-    "sections",
-    "title",
-    "two_responses",
-]
-
 _OPTIONS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 _SINGLE = re.compile(r"\*([^\n*]*)\*")
 _DOUBLE = re.compile(r"\*\*([^\n*]*)\*\*")

@@ -9,20 +9,6 @@ from collections.abc import Sequence
 from eval_toolkit.graders.ifeval.counts import compared, count_capital_words
 from eval_toolkit.graders.ifeval.languages import is_in_language
 
-__all__ = [
-    "all_lower_case",
-    "all_upper_case",
-    "capital_words",
-    "ends_with",
-    "has_keywords",
-    "in_quotes",
-    "keyword_frequency",
-    "letter_frequency",
-    "no_comma",
-    "no_forbidden_words",
-    "repeats_prompt",
-]
-
 
 def has_keywords(text: str, *, keywords: Sequence[str]) -> bool:
     """Return whether every keyword occurs in the text, also as part of a word."""

@@ -4,8 +4,6 @@ import re
 
 from eval_toolkit.graders.extraction.characters import ascii_numerals
 
-__all__ = ["WORDS_OF_FORMULAS", "latex", "split_name", "without_percent", "without_unit"]
-
 _SIGNS = str.maketrans(
     {
         "×": r"\times ",

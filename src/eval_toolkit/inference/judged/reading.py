@@ -12,8 +12,6 @@ from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.distributions import upper_tail
 
-__all__ = ["Judged", "read_judged"]
-
 _NOT_BY_CHANCE = 1e-4
 """P-value below which labels are considered not sampled at random."""
 

@@ -30,8 +30,6 @@ from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.scorecards.reduction import value_of_failure
 from eval_toolkit.tasks.references import Reference, references_of
 
-__all__ = ["SCORED", "Answer", "Answers", "UnitMetric", "answers_of", "text_sha256"]
-
 SCORED = ("label", "score")
 """Columns of rows with scores from a scorer."""
 

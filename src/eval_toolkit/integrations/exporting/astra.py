@@ -13,8 +13,6 @@ from eval_toolkit.rollouts.turns import TURNS, rollouts_of
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.shown import kind_named
 
-__all__ = ["astra_files"]
-
 _NOTHING_SAID = "there is no turn"
 
 

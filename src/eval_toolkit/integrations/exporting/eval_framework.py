@@ -25,8 +25,6 @@ from eval_toolkit.integrations.exporting.names import file_names
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.shown import kind_named
 
-__all__ = ["eval_framework_files"]
-
 _NO_SUBJECT = "no_subject"
 _Row = dict[str, Any]
 

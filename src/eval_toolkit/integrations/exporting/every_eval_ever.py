@@ -26,8 +26,6 @@ from eval_toolkit.metrics import CATALOGUE
 from eval_toolkit.report.cells import Block, Cell
 from eval_toolkit.runs import Run
 
-__all__ = ["every_eval_ever_files"]
-
 SCHEMA = "0.2.2"
 
 

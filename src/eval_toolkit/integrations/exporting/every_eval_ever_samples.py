@@ -13,8 +13,6 @@ from eval_toolkit.report.cells import Block
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.turns import TURNS, rollouts_of
 
-__all__ = ["sample_rows"]
-
 SCHEMA = "instance_level_eval_0.2.2"
 _NO_VERDICT = "the score is not binary: false means that it is not the best possible score"
 _Row = dict[str, Any]

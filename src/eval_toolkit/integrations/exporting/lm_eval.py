@@ -30,8 +30,6 @@ from eval_toolkit.runs import Run
 from eval_toolkit.runs.shown import kind_named
 from eval_toolkit.scorecards.parts import WHOLE
 
-__all__ = ["lm_eval_files"]
-
 _FILTER = "none"
 _SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
 _TOOL, _OURS = "lm-eval", "eval_toolkit"

@@ -14,8 +14,6 @@ from eval_toolkit.report.provenance import imported_from
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.shown import kind_named
 
-__all__ = ["model_card", "model_index"]
-
 _VERSIONS = ("python", "eval_toolkit", "numpy")
 
 

@@ -3,8 +3,6 @@
 import re
 from collections.abc import Iterable
 
-__all__ = ["file_names"]
-
 _LONGEST = 80
 
 

@@ -11,8 +11,6 @@ from eval_toolkit.integrations.exporting.cells import all_blocks
 from eval_toolkit.report.cells import main_block, main_cell
 from eval_toolkit.runs import Run
 
-__all__ = ["predictions_csv"]
-
 
 def predictions_csv(
     run: Run,

@@ -9,8 +9,6 @@ from eval_toolkit.integrations.exporting.cells import ROW_FIELDS, cell_rows
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.cells import cell_table
 
-__all__ = ["csv_table", "json_table", "latex_table", "markdown_table"]
-
 
 def csv_table(runs: Run | Sequence[Run]) -> str:
     r"""Return the metric values of runs as CSV in full precision, safe to open in a spreadsheet.

@@ -36,8 +36,6 @@ from eval_toolkit.integrations.importing.plain_files import (
 )
 from eval_toolkit.integrations.importing.wanted import Wanted
 
-__all__ = ["NAME", "read", "recognises"]
-
 NAME = "astra-rl"
 _FIRST, _SHARE = "first_", "pct_rollouts_with_"
 _TEXTS = ("context", "probe", "response", "node")

@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["is_beside"]
-
 _WORDS = frozenset(
     {
         *("n", "num", "number", "count", "counts", "total", "size", "length", "len", "max", "min"),

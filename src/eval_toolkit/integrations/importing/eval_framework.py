@@ -46,8 +46,6 @@ from eval_toolkit.integrations.importing.plain_files import (
 )
 from eval_toolkit.integrations.importing.wanted import Wanted
 
-__all__ = ["NAME", "read", "recognises"]
-
 NAME = "eval-framework"
 _ABOUT, _OUTPUT = "metadata.json", "output.jsonl"
 _RESULTS, _AVERAGES = "results.jsonl", "aggregated_results.json"

@@ -9,8 +9,6 @@ from typing import Any
 from eval_toolkit.integrations.importing.logs import Stated, Value
 from eval_toolkit.integrations.importing.plain_files import number_or_none, same, shown
 
-__all__ = ["BOOKKEEPING", "NO_SUBJECT", "Measured", "averages"]
-
 BOOKKEEPING = ("Bytes", "SequencePositions")
 """Metrics that are only counts."""
 NO_SUBJECT = "no_subject"

@@ -34,8 +34,6 @@ from eval_toolkit.integrations.importing.plain_files import (
 )
 from eval_toolkit.integrations.importing.wanted import Wanted
 
-__all__ = ["NAME", "read", "recognises"]
-
 NAME = "garak"
 COLUMN = "passed:"
 _THRESHOLD = 0.5

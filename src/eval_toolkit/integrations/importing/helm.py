@@ -45,8 +45,6 @@ from eval_toolkit.integrations.importing.plain_files import (
 )
 from eval_toolkit.integrations.importing.wanted import Wanted
 
-__all__ = ["NAME", "read", "recognises"]
-
 NAME = "helm"
 _SPEC, _STATS, _EACH = "run_spec.json", "stats.json", "per_instance_stats.json"
 _STATE, _SCENARIO = "scenario_state.json", "scenario.json"

@@ -26,8 +26,6 @@ from eval_toolkit.integrations.importing.plain_files import (
 )
 from eval_toolkit.integrations.importing.wanted import Wanted
 
-__all__ = ["asked", "created", "key_of", "requests_of", "tell_requests"]
-
 
 def key_of(each: Mapping[str, Any], where: str) -> Key:
     """Return the key of an attempt; raise a one-line error if it is invalid."""

@@ -16,17 +16,6 @@ from eval_toolkit.integrations.importing.plain_files import (
     text_or_none,
 )
 
-__all__ = [
-    "Context",
-    "Key",
-    "NamedStat",
-    "Perturbation",
-    "is_bookkeeping",
-    "named_stat",
-    "perturbation",
-    "stated",
-]
-
 _PERTURBED, _ORIGINAL = "perturbed", "original"
 _STARTS = ("num_", "finish_reason_", "training_", "inference_", "estimated_")
 _NAMES = frozenset(

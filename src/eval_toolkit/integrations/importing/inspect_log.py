@@ -20,8 +20,6 @@ from eval_toolkit.integrations.importing.logs import Log, LoggedSample, Stated
 from eval_toolkit.integrations.importing.wanted import Wanted
 from eval_toolkit.integrations.importing.zipped import is_zip
 
-__all__ = ["NAME", "read", "recognises"]
-
 NAME = "inspect"
 _FIRST_BYTES = 4096
 _FIRST_MEMBER = re.compile(rb"PK\x03\x04.{26}(_journal/|header\.json|samples/|summaries\.)", re.S)

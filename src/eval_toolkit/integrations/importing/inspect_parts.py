@@ -15,8 +15,6 @@ from eval_toolkit.integrations.importing.inspect_samples import Found, read_samp
 from eval_toolkit.integrations.importing.wanted import Wanted
 from eval_toolkit.integrations.importing.zipped import LARGEST_MEMBER, Zipped
 
-__all__ = ["Parts", "json_parts", "zip_parts"]
-
 _VERSIONS = (1, 2)
 _HEADER, _START = "header.json", "_journal/start.json"
 _SUMMARIES, _REDUCTIONS = "summaries.json", "reductions.json"

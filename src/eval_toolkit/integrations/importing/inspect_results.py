@@ -9,8 +9,6 @@ from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.integrations.importing.inspect_values import is_known, mean_of
 from eval_toolkit.integrations.importing.logs import LoggedSample, Stated
 
-__all__ = ["Results", "read_results", "reduction_notes"]
-
 _MEANS = ("accuracy", "mean")
 _ERRORS = {"stderr": "sample sd / sqrt(n)", "bootstrap_stderr": "bootstrap"}
 _ERRORS["bootstrap_std"] = "bootstrap"  # name of the metric until 2025

@@ -26,8 +26,6 @@ from eval_toolkit.integrations.importing.logs import LoggedSample, Value
 from eval_toolkit.integrations.importing.wanted import Wanted
 from eval_toolkit.models.messages import Message, Role
 
-__all__ = ["Found", "add_scores", "is_thinned", "logged_samples", "read_sample", "shortened"]
-
 _CUT = "...\n(content truncated)"
 """Suffix of texts that Inspect has truncated in its summaries."""
 _REMOVED = "Key removed from summary (> 1k)"

@@ -10,8 +10,6 @@ from typing import Any
 from eval_toolkit.graders.base import Grade
 from eval_toolkit.integrations.importing.logs import LoggedSample, Value
 
-__all__ = ["as_value", "columns_of", "is_right_or_wrong", "mean_of", "reduced"]
-
 _MARKS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 """Values of the marks correct, incorrect, partially correct and no answer."""
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}

@@ -12,8 +12,6 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.integrations.importing.wanted import Wanted
 from eval_toolkit.tasks.identity import question_of
 
-__all__ = ["as_text", "item_group", "item_input", "item_parts", "item_target"]
-
 
 def as_text(value: Any) -> str:
     """Return a string unchanged, and other values as compact JSON.

@@ -32,8 +32,6 @@ from eval_toolkit.integrations.importing.plain_files import (
 )
 from eval_toolkit.integrations.importing.wanted import Wanted
 
-__all__ = ["NAME", "read", "recognises"]
-
 NAME = "lighteval"
 _STDERR = "_stderr"
 _OF_TASKS = "the mean of the tasks' means"

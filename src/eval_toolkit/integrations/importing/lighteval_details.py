@@ -26,8 +26,6 @@ from eval_toolkit.integrations.importing.plain_files import (
 )
 from eval_toolkit.integrations.importing.wanted import Wanted
 
-__all__ = ["read_details"]
-
 _FLAT = (
     *("example", "instruction", "full_prompt", "predictions", "gold", "choices", "gold_index"),
     *("metrics", "specifics"),

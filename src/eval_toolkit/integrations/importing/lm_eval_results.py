@@ -18,8 +18,6 @@ from eval_toolkit.integrations.importing.plain_files import (
     shown,
 )
 
-__all__ = ["Header", "as_made", "column_of", "group_notes", "stated_numbers"]
-
 _SAME = 1e-12
 _BESIDE = ("name", "alias", "sample_len", "sample_count")
 """Entries of a task's results that are not metrics."""

@@ -20,8 +20,6 @@ from eval_toolkit.integrations.importing.logs import ChoiceScore, LoggedSample, 
 from eval_toolkit.integrations.importing.wanted import Wanted
 from eval_toolkit.models.messages import Message
 
-__all__ = ["BYPASS", "Samples", "read_samples"]
-
 BYPASS = "bypass"
 """Placeholder metric of runs that only generate answers."""
 

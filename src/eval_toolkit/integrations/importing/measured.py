@@ -19,8 +19,6 @@ from eval_toolkit.scorecards.parts import format_part
 from eval_toolkit.scorecards.policies import with_error_policies
 from eval_toolkit.tasks.reporting import task_metrics
 
-__all__ = ["SEED", "by_slice", "log_card", "log_columns", "log_records"]
-
 SEED = 42
 UNSCORED = "score"
 """Placeholder column of samples without any scores."""

@@ -26,8 +26,6 @@ from eval_toolkit.integrations.importing.plain_files import (
 )
 from eval_toolkit.integrations.importing.wanted import Wanted
 
-__all__ = ["NAME", "read", "recognises"]
-
 NAME = "eval-toolkit"
 _RESULTS = ("results.json", "results_full.json")
 _MANIFEST = "manifest.json"

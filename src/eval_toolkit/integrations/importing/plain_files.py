@@ -17,24 +17,6 @@ from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.integrations.importing.logs import LoggedSample
 from eval_toolkit.models.messages import Message
 
-__all__ = [
-    "as_list",
-    "as_mapping",
-    "as_prompt",
-    "even_attempts",
-    "finite",
-    "head_of",
-    "list_or_empty",
-    "load_json",
-    "load_lines",
-    "number_or_none",
-    "ok_values",
-    "same",
-    "settings_of",
-    "shown",
-    "text_or_none",
-]
-
 TOLERANCE = 1e-12
 _HEAD = 65_536
 

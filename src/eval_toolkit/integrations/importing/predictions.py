@@ -26,8 +26,6 @@ from eval_toolkit.integrations.importing.wanted import Wanted
 from eval_toolkit.loaders.columns import LABELS, SCORES
 from eval_toolkit.tasks.identity import QUESTION_FIELDS
 
-__all__ = ["NAME", "read", "recognises"]
-
 NAME = "predictions"
 IDS = ("unit_id", "row_id", "id", "sample_id", "item_id", "doc_id", "example_id")
 RIGHT_OR_WRONG = ("correct", "is_correct", "acc", "exact_match", "passed", "success")

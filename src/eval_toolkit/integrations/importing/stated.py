@@ -11,8 +11,6 @@ from eval_toolkit.metrics.directions import known_direction
 from eval_toolkit.metrics.wilson import wilson_bounds
 from eval_toolkit.scorecards import MetricResult
 
-__all__ = ["METHOD", "METHOD_OF_RATES", "METHOD_OF_SHARES", "cell_names", "stated_cells"]
-
 METHOD = "normal, from the stated standard error"
 METHOD_OF_RATES = "wilson, from the stated rate and n"
 METHOD_OF_SHARES = "wilson, from the stated standard error"

@@ -31,8 +31,6 @@ from eval_toolkit.runs.units import Unit
 from eval_toolkit.tasks.references import sample_units
 from eval_toolkit.tasks.types import Sample
 
-__all__ = ["log_tables", "log_units", "usage_of"]
-
 _LONGEST_ERROR = 2_000
 _NO_USAGE = Usage(0, 0, 0.0)
 

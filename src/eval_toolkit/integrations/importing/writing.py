@@ -20,8 +20,6 @@ from eval_toolkit.runs.kinds import Graded, Kind
 from eval_toolkit.runs.units import Unit
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard
 
-__all__ = ["ImportedKind", "Read", "folder_names"]
-
 _UNSAFE = re.compile(r"[^\w.+=-]+")
 _LONGEST_NAME, _MOST_BYTES = 120, 200
 

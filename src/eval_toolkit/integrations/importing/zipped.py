@@ -15,8 +15,6 @@ from eval_toolkit._internal.files import limits, open_regular
 from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import ArtifactError
 
-__all__ = ["LARGEST_MEMBER", "Zipped", "is_zip"]
-
 LARGEST_MEMBER = limits.TEXT_BYTES
 """Maximum size of a decompressed member in bytes."""
 _STORED, _DEFLATED, _ZSTANDARD = 0, 8, 93

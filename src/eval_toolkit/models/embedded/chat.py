@@ -10,8 +10,6 @@ from eval_toolkit.errors import ModelError
 from eval_toolkit.models.embedded.tokenizer import Tokenizer
 from eval_toolkit.models.messages import Message, Role
 
-__all__ = ["DEFAULT_SYSTEM", "ChatFormat"]
-
 _OPEN, _CLOSE = "<|im_start|>", "<|im_end|>"
 
 DEFAULT_SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"

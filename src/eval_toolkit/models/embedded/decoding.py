@@ -16,8 +16,6 @@ from eval_toolkit.models.embedded.prefixes import shared_prefixes
 from eval_toolkit.models.embedded.tokenizer import TextStream, Tokenizer
 from eval_toolkit.seeds import derive_seed
 
-__all__ = ["Decoding", "Generated", "Order"]
-
 PIECE = 256
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from eval_toolkit.models.embedded.decoding import Order
     from eval_toolkit.models.embedded.scoring import Item
 
-__all__ = ["Answer", "Engine"]
-
 Answer: TypeAlias = RawCompletion | RawLoglikelihood | Exception
 
 _HELD = 8192

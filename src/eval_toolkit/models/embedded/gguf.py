@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from eval_toolkit.errors import ArtifactError, MissingFileError
 
-__all__ = ["Float32Array", "GGUFFile", "Tensor", "read_gguf", "read_metadata"]
-
 Float32Array: TypeAlias = NDArray[np.float32]
 
 _NUMBERS = {

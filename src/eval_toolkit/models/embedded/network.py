@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.models.embedded.gguf import Float32Array, GGUFFile
 
-__all__ = ["Cache", "Network", "Segment", "causal"]
-
 
 class Cache:
     """Key-value cache of a text."""

@@ -15,8 +15,6 @@ from eval_toolkit.models.embedded.gguf import Float32Array
 from eval_toolkit.models.embedded.network import Cache, Network, Segment, causal
 from eval_toolkit.models.embedded.prefixes import shared_prefixes
 
-__all__ = ["Item", "Score", "Scoring"]
-
 PIECE = 256
 """Tokens of a long text processed at once; bounds the memory of attention."""
 _COLUMNS = 128

@@ -14,8 +14,6 @@ from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.models.embedded.gguf import GGUFFile
 
-__all__ = ["TextStream", "Tokenizer"]
-
 _CONTROL, _NORMAL = 3, 1
 _KNOWN_WORDS = 100_000
 _LONG_WORD = 64

@@ -14,8 +14,6 @@ from eval_toolkit.models.embedded.gguf import GGUFFile, read_gguf
 from eval_toolkit.models.embedded.network import Network
 from eval_toolkit.models.embedded.tokenizer import Tokenizer
 
-__all__ = ["Weights", "load_weights"]
-
 ReadT = TypeVar("ReadT")
 SourceT = TypeVar("SourceT")
 

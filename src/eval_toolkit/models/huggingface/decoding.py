@@ -10,8 +10,6 @@ from eval_toolkit.models._tokens import stop_position
 from eval_toolkit.models.huggingface.network import Network, Reading
 from eval_toolkit.models.requests import GenerateRequest
 
-__all__ = ["Generated", "Row", "decode", "draw"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:

@@ -16,8 +16,6 @@ from eval_toolkit.models.huggingface.tokenizer import HubTokenizer
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Request
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 
-__all__ = ["Answer", "Engine"]
-
 Answer = RawCompletion | RawLoglikelihood | Exception
 
 

@@ -11,15 +11,6 @@ from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.hub import hub_quietly
 
-__all__ = [
-    "Source",
-    "load_module",
-    "load_tokenizer",
-    "module_digest",
-    "torch_library",
-    "transformers_library",
-]
-
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from eval_toolkit.errors import ModelError
 
-__all__ = ["Network", "Reading"]
-
 
 class Network:
     """Module with explicit positions, so that padding does not affect results."""

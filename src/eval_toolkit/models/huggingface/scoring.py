@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from eval_toolkit.models.huggingface.network import Network, Reading
 
-__all__ = ["Shared", "score"]
-
 _POSITIONS_AT_ONCE = 512
 """Maximum number of positions whose logits are in memory at once."""
 

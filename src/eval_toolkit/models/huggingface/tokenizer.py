@@ -8,8 +8,6 @@ from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.messages import Message, Role
 
-__all__ = ["HubTokenizer"]
-
 
 class HubTokenizer:
     """Tokenizer with chat template."""

@@ -23,8 +23,6 @@ from eval_toolkit.errors import ModelError
 from eval_toolkit.models.embedded.gguf import read_metadata
 from eval_toolkit.models.messages import Message
 
-__all__ = ["Engine", "start_server"]
-
 _FORCE = 1e6
 """Logit bias that exceeds any difference between two logits."""
 

@@ -10,15 +10,6 @@ from typing import Any
 from eval_toolkit._internal.redaction import REDACTED, redact_secrets
 from eval_toolkit.errors import ModelError
 
-__all__ = [
-    "EndpointError",
-    "from_body",
-    "from_status",
-    "one_line",
-    "retry_after",
-    "without_secrets",
-]
-
 MAX_MESSAGE = 240
 """Maximum length of a server's message, since some servers repeat the whole prompt."""
 

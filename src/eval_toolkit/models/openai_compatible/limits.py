@@ -5,8 +5,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-__all__ = ["Budget", "Limiter"]
-
 BURST = 0.02
 """Share of a minute's budget that may be spent at once."""
 

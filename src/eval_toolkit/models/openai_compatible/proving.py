@@ -19,8 +19,6 @@ from eval_toolkit.models.openai_compatible.scored import (
 )
 from eval_toolkit.models.openai_compatible.scoring import Forcing, Scoring, Server, WholeText
 
-__all__ = ["Unproven", "prove"]
-
 PROBES = (
     "The capital of France is",
     "Zwölf Boxkämpfer jagen Viktor quer über den",

@@ -10,8 +10,6 @@ from typing import TypeVar
 from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import ModelError
 
-__all__ = ["RetryRule", "ask_again"]
-
 T = TypeVar("T")
 
 

@@ -16,19 +16,6 @@ from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.openai_compatible.wire import garbled
 
-__all__ = [
-    "NextToken",
-    "Ruler",
-    "Score",
-    "ScoredText",
-    "StraddleError",
-    "another_text",
-    "in_order",
-    "read_echo",
-    "read_next_token",
-    "read_prompt_logprobs",
-]
-
 ROUNDING = 1e-3
 """Tolerance for positive log-probabilities, which count as 0."""
 _ABOVE_BEST = 0.25

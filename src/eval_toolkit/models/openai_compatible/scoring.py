@@ -21,8 +21,6 @@ from eval_toolkit.models.openai_compatible.scored import (
 )
 from eval_toolkit.models.openai_compatible.wire import Dialect, garbled
 
-__all__ = ["Forcing", "Scoring", "Server", "WholeText", "Work"]
-
 
 class Work:
     """Total usage of several requests for one answer."""

@@ -6,8 +6,6 @@ from typing import Any
 from eval_toolkit._internal.files import parse_json
 from eval_toolkit.errors import ArtifactError
 
-__all__ = ["JOURNAL_VERSION", "check_version", "parsed_line", "request_of"]
-
 JOURNAL_VERSION = 1
 """Version of the journal format."""
 

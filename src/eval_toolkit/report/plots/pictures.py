@@ -12,8 +12,6 @@ from eval_toolkit._internal.sandbox import Contained, Failed, Limits, Overrun
 from eval_toolkit._internal.words import visible
 from eval_toolkit.errors import ArtifactError
 
-__all__ = ["picture", "shown_spec"]
-
 _LIMITS = Limits(seconds=30.0, memory_mb=None, file_mb=64, open_files=256)
 """No limit on the address space: the library reserves far more of it than it uses."""
 

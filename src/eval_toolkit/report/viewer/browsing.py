@@ -20,19 +20,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = [
-    "Q_AT_MOST",
-    "SIZES",
-    "address",
-    "finite",
-    "read_filter",
-    "show",
-    "shown_columns",
-    "size_of",
-    "to_query",
-    "whole_number",
-]
-
 SIZES = (50, 100, 200)
 _COLUMNS_AT_MOST = 6
 _TEXT_AT_MOST = 60

@@ -10,8 +10,6 @@ from pathlib import Path
 from eval_toolkit.report.viewer.listing import ListedRun
 from eval_toolkit.runs.folder import alteration
 
-__all__ = ["Checks", "written"]
-
 _WAIT_S = 0.5
 """Seconds that a page waits for hashes; without them it is shown unchecked."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["show"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class _Side:

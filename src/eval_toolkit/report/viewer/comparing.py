@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["case_words", "show", "shown"]
-
 _REFRESH_S = 2
 _TEXT_AT_MOST = 200
 """Maximum length of a measured text."""

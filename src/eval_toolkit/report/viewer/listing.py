@@ -25,8 +25,6 @@ from eval_toolkit.runs.folder import (
     walk_runs,
 )
 
-__all__ = ["ListedRun", "RunList"]
-
 _MOST = sys.float_info.max
 _LOOK_AGAIN_S = 1.0
 """Seconds within which a folder is not searched again."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["duration", "followed", "show"]
-
 _LAST = 10
 _REFRESH_S = 2
 

@@ -5,8 +5,6 @@ from typing import Any
 
 from eval_toolkit.report.viewer.listing import ListedRun
 
-__all__ = ["main_menu", "run_menu"]
-
 
 def main_menu(current: str) -> list[dict[str, Any]]:
     """Return the navigation of pages of several runs.

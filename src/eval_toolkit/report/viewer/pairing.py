@@ -18,8 +18,6 @@ from eval_toolkit.report.viewer.state import Viewer
 from eval_toolkit.report.viewer.verdicts import main_column
 from eval_toolkit.runs import Run
 
-__all__ = ["Asked", "Chosen", "Pair", "chosen"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:

@@ -14,8 +14,6 @@ from eval_toolkit.analysis.units import are_right, right_or_wrong
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report.viewer.store import Store, pattern
 
-__all__ = ["CASES", "Joined", "Rule", "Side", "joined"]
-
 CASES = ("a", "b", "both", "neither", "equal", "none")
 """Only A right (or better), only B, both, neither, equal values, or a missing value."""
 _JOIN_S = 30.0

@@ -10,8 +10,6 @@ from typing import Any
 
 from eval_toolkit.runs import Run
 
-__all__ = ["Places", "SharedRun", "without_folders"]
-
 _FULL = re.compile(r"(?:/|~/|[A-Za-z]:[\\/])[^\n]*[^\n\\/][\\/][^\n]*")
 """Absolute or home path with at least one folder."""
 _IN_WORDS = re.compile(r"""(?<![^\s'"(=\[`])~?(?:/[^\s/:;,'"()\[\]`]+){2,}""")

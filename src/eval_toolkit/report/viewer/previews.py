@@ -11,8 +11,6 @@ from eval_toolkit.runs.blocks import excerpts
 from eval_toolkit.runs.selected_units import Place, selected_units
 from eval_toolkit.runs.shown import show_unit
 
-__all__ = ["TEXTS", "previews"]
-
 TEXTS = ("input", "answer", "reference")
 _STORED = ("input", "reference")
 """Texts in the table of units; an answer is what the run's kind shows as one."""

@@ -17,18 +17,6 @@ from eval_toolkit.runs import Run
 from eval_toolkit.runs.folder import RECORDS, TURNS
 from eval_toolkit.runs.stored_units import StoredUnits, stored_units
 
-__all__ = [
-    "FROM",
-    "Filter",
-    "Measured",
-    "Record",
-    "Shape",
-    "fitting",
-    "records_at",
-    "records_of_unit",
-    "shape_of",
-]
-
 _VALUES_AT_MOST = 200
 """Maximum number of values of a part that are listed as choices."""
 VALUE_CHARS = 200

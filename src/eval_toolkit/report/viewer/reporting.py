@@ -16,8 +16,6 @@ from eval_toolkit.report.viewer.listing import ListedRun, RunList
 from eval_toolkit.report.viewer.menus import run_menu
 from eval_toolkit.runs import Run
 
-__all__ = ["LARGE", "file_of", "made_apart", "page_of", "wanted_here"]
-
 LARGE = 100_000
 """Number of records above which sections that read all of them are built on request."""
 _QUICK = ("headline", "slices", "leaks", "provenance")

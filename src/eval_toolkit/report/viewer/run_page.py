@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from eval_toolkit.report.viewer.state import Viewer
 
-__all__ = ["download", "show"]
-
 
 def show(request: "Request") -> "Response":
     """Return the page of a complete run, or the progress of an incomplete one."""

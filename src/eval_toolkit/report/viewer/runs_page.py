@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["show"]
-
 _STATES = ("complete", "running", "incomplete", "altered")
 _PER_PAGE = 200
 

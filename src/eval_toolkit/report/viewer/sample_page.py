@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["FIRST", "WHOLE_TEXT", "show"]
-
 WHOLE_TEXT = 20_100
 _OTHERS_AT_MOST = 50
 FIRST = 8

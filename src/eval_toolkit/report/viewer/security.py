@@ -9,8 +9,6 @@ from urllib.parse import parse_qsl, urlencode
 
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["CONTENT_POLICY", "HEADERS", "Guard", "checked_token", "new_token", "session_of"]
-
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]

@@ -19,8 +19,6 @@ from eval_toolkit.runs import Run
 from eval_toolkit.runs.folder import RECORDS
 from eval_toolkit.runs.progress import Position
 
-__all__ = ["Kept", "NotFoundError", "Viewer"]
-
 _T = TypeVar("_T")
 _ORDERS_BYTES = 48 << 20
 """About twelve orders of a million records."""

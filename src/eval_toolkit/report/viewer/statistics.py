@@ -14,8 +14,6 @@ from eval_toolkit._internal.display.to_json import json_table, table_of_json
 from eval_toolkit._internal.environment import child_environment
 from eval_toolkit.errors import EvalToolkitError
 
-__all__ = ["Statistics", "Told", "compared"]
-
 CONFIDENCE, N_RESAMPLES, SEED = 0.95, 1000, 42
 """Defaults of the command."""
 _IN_A_PROCESS_FROM = 50_000

@@ -17,8 +17,6 @@ from eval_toolkit.errors import ArtifactError
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["SEARCH_S", "Store", "TooLongError"]
-
 SEARCH_S = 10.0
 """Maximum duration of a search in seconds."""
 _AT_ONCE = 4

@@ -8,8 +8,6 @@ from eval_toolkit._internal.words import number
 from eval_toolkit.report.cells import Cell
 from eval_toolkit.report.viewer.listing import ListedRun
 
-__all__ = ["HEIGHT", "WIDTH", "Point", "Trend", "trends_of"]
-
 WIDTH, HEIGHT = 260, 84
 _PAD, _SCALE = 10, 40
 """Margin, and the room for the numbers of the scale."""

@@ -11,8 +11,6 @@ from eval_toolkit.runs.blocks import Block, Group, Messages, Note, Text
 from eval_toolkit.runs.selected_units import Place, selected_units
 from eval_toolkit.runs.shown import show_unit
 
-__all__ = ["Beside", "beside", "blocks_of"]
-
 _ABSENT = {"reference": "Stored without a reference.", "input": "Stored without inputs."}
 
 

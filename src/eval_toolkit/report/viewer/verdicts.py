@@ -16,8 +16,6 @@ from eval_toolkit.report.viewer.records import FROM, Shape
 from eval_toolkit.report.viewer.store import Store, pattern
 from eval_toolkit.runs import Run
 
-__all__ = ["DISAGREE", "VERDICTS", "Verdicts", "main_column", "verdicts_of"]
-
 VERDICTS = ("error", "wrong", "right", "")
 """A failed measurement, a wrong value, a right one, and records without a verdict."""
 DISAGREE = "disagree"

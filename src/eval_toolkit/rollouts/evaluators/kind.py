@@ -11,8 +11,6 @@ from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.runs.units import Unit
 from eval_toolkit.scorecards import Records, Scorecard, summarise
 
-__all__ = ["EvaluatedKind"]
-
 
 @dataclass(frozen=True)
 class EvaluatedKind(Kind[Sequence[EvaluatedRollout]]):

@@ -19,8 +19,6 @@ from eval_toolkit.rollouts.graphs import Graph, as_graph
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.specs import AskSpec
 
-__all__ = ["Tell", "goal_of", "judged", "one_line", "rolled"]
-
 _LONGEST_REASON = 500
 
 

@@ -10,8 +10,6 @@ import numpy as np
 from eval_toolkit import metric_specs as ms
 from eval_toolkit.protocols import MetricSpec
 
-__all__ = ["is_first_turn", "mean_specs", "of_shares"]
-
 _SHARE = (0.0, 1.0)
 _ANY = (-math.inf, math.inf)
 _RATES = ("adversarial_toxicity_rate", "target_toxicity_rate")

@@ -23,8 +23,6 @@ from eval_toolkit.rollouts.measures.paths import (
 )
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard
 
-__all__ = ["beside", "cut_short", "with_curves"]
-
 _FAILED, _OWN, _ANY = "attack_success", "attack_success_own", "attack_success_any"
 _SEEN_EARLY_IS_KNOWN = (_ANY, UNPROVOKED, "probe_flagged")
 """Columns known as soon as an event is observed, so that known values are biased upwards."""

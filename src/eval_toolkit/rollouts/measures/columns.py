@@ -26,22 +26,6 @@ from eval_toolkit.rollouts.measures.paths import (
 )
 from eval_toolkit.rollouts.scorers.base import mode_of
 
-__all__ = [
-    "REFUSAL",
-    "Detector",
-    "badness_by",
-    "by_turn",
-    "detector_of",
-    "distinct",
-    "flag",
-    "of_refusals",
-    "of_scorer",
-    "of_times",
-    "reward_of",
-    "successes",
-    "together",
-]
-
 REFUSAL = "refusal"
 """Name of the scorer that detects refusals."""
 _OF_ROLLOUTS = ("attack_success_any", "over_refusal", "unsafe_refusal", "probe_distinct_2")

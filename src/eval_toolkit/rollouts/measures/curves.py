@@ -25,8 +25,6 @@ from eval_toolkit.rollouts.measures.paths import (
 from eval_toolkit.rollouts.measures.times import SurvivalRows, followed
 from eval_toolkit.scorecards import MetricResult, Records
 
-__all__ = ["AS_FAILURES", "UNPROVOKED", "Curve", "Place", "Seen"]
-
 UNPROVOKED = "unprovoked_success"
 AS_FAILURES = "{} of {} rollouts broke and count as the worst"
 _UNDER_POLICIES = ("error_rate", "exclude", "as_zero", "worst", "best", "bounds_ci")

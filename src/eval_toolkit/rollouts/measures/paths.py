@@ -11,30 +11,6 @@ from typing import Any, TypeAlias
 from eval_toolkit.graders.base import Grade
 from eval_toolkit.rollouts.graphs import ENDED, Graph, Node
 
-__all__ = [
-    "Look",
-    "Measure",
-    "Turn",
-    "any_branch",
-    "any_of",
-    "conversations",
-    "empty_share",
-    "event_of",
-    "expected",
-    "failed_by",
-    "first_event",
-    "first_on_any",
-    "lost_turn",
-    "mean_over",
-    "n_answered",
-    "own_event_of",
-    "score_of",
-    "stopped",
-    "unprovoked",
-    "values_of",
-    "worst_of",
-]
-
 Turn: TypeAlias = Node[Any, Any]
 Look: TypeAlias = Callable[[Turn], "float | Grade | None"]
 """Observation of a turn: a number (1 and 0 for yes and no), the reason why it is unknown, or None

@@ -25,8 +25,6 @@ from eval_toolkit.runs.kinds import Graded
 from eval_toolkit.runs.specs import SummarySpec, whole_numbers
 from eval_toolkit.scorecards import Records
 
-__all__ = ["CATEGORY", "Measuring"]
-
 SUCCESS = "attack_success"
 _ON_ANY = "attack_success_any"
 CATEGORY = "category"

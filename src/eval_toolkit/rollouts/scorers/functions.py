@@ -11,8 +11,6 @@ from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.scorers.base import as_text_scorer
 from eval_toolkit.rollouts.scorers.loading import load_scorer
 
-__all__ = ["FunctionScorer", "reply_scorer"]
-
 _SEVERAL = re.compile(r"(?:typing\.|collections\.abc\.)?(?:list|sequence|iterable)\b", re.I)
 _TEXTS = ("texts", "replies", "responses", "answers", "outputs")
 """Names of a first parameter that takes all texts at once; any other name takes one."""

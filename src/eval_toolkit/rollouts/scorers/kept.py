@@ -10,8 +10,6 @@ from eval_toolkit.metric_specs.columns import mean_as_stated
 from eval_toolkit.rollouts.scorers.base import MODES
 from eval_toolkit.runs.folder import Run
 
-__all__ = ["KeptScorer", "kept_scorers"]
-
 
 @dataclass(frozen=True)
 class KeptScorer:

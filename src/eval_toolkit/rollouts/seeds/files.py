@@ -7,8 +7,6 @@ from eval_toolkit._internal import tables
 from eval_toolkit._internal.files import is_file
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError
 
-__all__ = ["Item", "read_items"]
-
 Item = tuple[str, Any]
 """Location, for messages, and the item: a text or a mapping."""
 

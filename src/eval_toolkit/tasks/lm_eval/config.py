@@ -11,8 +11,6 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.tasks.lm_eval.filters import Pipeline, read_pipelines
 from eval_toolkit.tasks.lm_eval.metrics import MetricConfig, read_metrics
 
-__all__ = ["FewshotConfig", "Generation", "TaskConfig", "read_task"]
-
 OUTPUT_TYPES = ("generate_until", "multiple_choice", "loglikelihood", "loglikelihood_rolling")
 _IGNORED = {
     *("task", "task_alias", "tag", "group", "task_list", "metadata"),

@@ -8,8 +8,6 @@ from eval_toolkit._internal.files import is_there
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.tasks.lm_eval.config import TaskConfig
 
-__all__ = ["Documents", "data_of", "processed", "typed_rows"]
-
 _FILES = ("json", "csv", "parquet")
 _CELLS: Mapping[str, Any] = {"True": True, "False": False, "true": True, "false": False}
 

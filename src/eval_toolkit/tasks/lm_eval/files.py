@@ -13,8 +13,6 @@ from eval_toolkit._internal.hashing import sha256_file
 from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import InvalidInputError, MissingFileError, PluginError
 
-__all__ = ["Function", "is_lm_eval", "merged", "read_config", "read_yaml"]
-
 _SIGNS = ("task", "group", "include", "dataset_path", "doc_to_text", "doc_to_target", "output_type")
 """Keys of which a task has at least one; in native task files ``task`` is a table."""
 _NOT_INCLUDED = ("task_list",)

@@ -14,8 +14,6 @@ from eval_toolkit._internal.sandbox.compiling import compiled
 from eval_toolkit._internal.sandbox.patterns import PATTERN_LIMIT, SECONDS, is_simple, take_out
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["NO_FILTER", "Pipeline", "read_pipelines"]
-
 NO_FILTER = "none"
 """Name of the pipeline of a task without filters; its metrics have no suffix."""
 _NUMBER = r"#### (\-?[0-9\.\,]+)"

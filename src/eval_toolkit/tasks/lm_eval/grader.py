@@ -14,8 +14,6 @@ from eval_toolkit.tasks.lm_eval.config import TaskConfig
 from eval_toolkit.tasks.lm_eval.filters import Pipeline
 from eval_toolkit.tasks.lm_eval.scores import Choices, Score, Text, of_values, score_of
 
-__all__ = ["LmEvalGrader", "graders_of"]
-
 _WORDS = re.compile(r"\s+")
 
 

@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["MetricConfig", "read_metrics"]
-
 _DEFAULT = {
     "generate_until": ("exact_match",),
     "multiple_choice": ("acc", "acc_norm"),

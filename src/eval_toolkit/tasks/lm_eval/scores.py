@@ -23,8 +23,6 @@ from eval_toolkit.models.responses import Completion
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.tasks.lm_eval.metrics import MetricConfig
 
-__all__ = ["Choices", "Score", "Text", "score_of"]
-
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _NO_DIGITS = str.maketrans("", "", string.digits)
 _POSITIVE = (0.0, math.inf)

@@ -8,8 +8,6 @@ from eval_toolkit.seeds import derive_seed
 from eval_toolkit.tasks.identity import permutation
 from eval_toolkit.tasks.types import Item
 
-__all__ = ["LM_EVAL_SEED", "drawn_for", "drawn_in_turn"]
-
 LM_EVAL_SEED = 1234
 """Seed of the generator from which lm-eval draws all examples of a task."""
 

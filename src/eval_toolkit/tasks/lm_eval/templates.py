@@ -8,8 +8,6 @@ from eval_toolkit._internal.sandbox.templates import TemplateFailed, render
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.tasks.hooks import place_of
 
-__all__ = ["choices_of", "rendered", "resolved", "target_of", "text_of"]
-
 
 def rendered(template: str, row: Mapping[str, Any], what: str) -> str:
     r"""Render a Jinja template with the columns of a row, in a sandbox.

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from eval_toolkit.errors import ModelError
 
-__all__ = ["LENGTH", "Network"]
-
 Floats = NDArray[np.float32]
 LENGTH = 100
 """Maximum number of words processed at once."""

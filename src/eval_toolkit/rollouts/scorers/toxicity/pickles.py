@@ -12,8 +12,6 @@ from typing import Any
 
 from eval_toolkit.errors import ModelError
 
-__all__ = ["read_attributes"]
-
 _MARK = object()
 _DICTIONARIES = {
     ("collections", "OrderedDict"): (),

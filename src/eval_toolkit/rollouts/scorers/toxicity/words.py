@@ -7,8 +7,6 @@ from typing import Any
 
 from eval_toolkit.errors import ModelError
 
-__all__ = ["N_WORDS", "Vocabulary", "kept_words"]
-
 N_WORDS = 20_000
 """Number of indices of the network; 0 is the padding before a text."""
 _FILTERS = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'
