@@ -13,8 +13,6 @@ from eval_toolkit._internal.optional import require
 from eval_toolkit._internal.validation import IntArray, is_missing
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 
-__all__ = ["column", "concat", "from_columns", "n_rows", "names", "select", "take", "with_column"]
-
 BACKENDS = ("pandas", "polars", "pyarrow", "columns")
 
 

@@ -12,16 +12,6 @@ import numpy as np
 
 from eval_toolkit._internal.files import open_regular
 
-__all__ = [
-    "canonical_json",
-    "canonical_value",
-    "content_hash",
-    "object_digest",
-    "sha256_file",
-    "sha256_text",
-    "unit_ids",
-]
-
 _CHUNK = 1 << 20
 
 _SCALARS = (type(None), bool, int, float, complex, str, bytes)

@@ -11,8 +11,6 @@ from typing import Any
 from eval_toolkit._internal.moved import elsewhere
 from eval_toolkit.errors import MissingExtraError
 
-__all__ = ["how_to_install", "names_on_use", "require"]
-
 
 def require(module: str, *, feature: str, extra: str | None = None) -> ModuleType:
     """Import and return ``module``, or raise an error that names the extra which provides it.

@@ -8,8 +8,6 @@ from typing import Any, ForwardRef, TypeVar
 
 from eval_toolkit.errors import InvalidTypeError
 
-__all__ = ["gathers"]
-
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 

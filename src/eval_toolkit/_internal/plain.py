@@ -12,8 +12,6 @@ import numpy as np
 from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["csv_text", "plain", "where", "whole_text"]
-
 Place = tuple[str, ...]
 """Path of keys from the root."""
 Absent = Callable[[Any, Place], Any]

@@ -7,8 +7,6 @@ from typing import Any
 
 from eval_toolkit.errors import ModelError
 
-__all__ = ["REDACTED", "names_a_secret", "one_line", "redact_results", "redact_secrets"]
-
 REDACTED = "[redacted]"
 _LONGEST_MESSAGE = 2_000
 

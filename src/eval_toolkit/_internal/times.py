@@ -13,8 +13,6 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import IntArray
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["Clock", "Times", "read_times"]
-
 Clock: TypeAlias = Literal["number", "date", "date with a time zone"]
 
 

@@ -16,33 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 
-__all__ = [
-    "MAX_BINS",
-    "UNLABELED",
-    "BoolArray",
-    "FloatArray",
-    "IntArray",
-    "as_array",
-    "as_float",
-    "bin_count",
-    "binary_labels",
-    "binary_pair",
-    "both_classes",
-    "choice",
-    "fraction",
-    "group_codes",
-    "identifiers",
-    "integer",
-    "is_missing",
-    "number",
-    "object_codes",
-    "place",
-    "probability_pair",
-    "same_length",
-    "sample_weights",
-    "vector",
-]
-
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 IntArray: TypeAlias = NDArray[np.int64]

@@ -5,21 +5,6 @@ import math
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = [
-    "fitting",
-    "flat",
-    "formatted",
-    "intervals_made",
-    "nearest",
-    "number",
-    "one_line",
-    "p_value",
-    "percent_and_ends",
-    "value_and_ends",
-    "visible",
-    "without_interval",
-]
-
 _DIGITS = 3
 _MOST_DIGITS = 7
 """Maximum number of decimals; smaller numbers are written with an exponent."""

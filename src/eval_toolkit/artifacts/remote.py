@@ -12,20 +12,6 @@ from eval_toolkit._internal.optional import require
 from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import ArtifactError, MissingExtraError
 
-__all__ = [
-    "address_of",
-    "exists",
-    "fetch",
-    "folder_of",
-    "is_remote",
-    "joined",
-    "local_path",
-    "name_of",
-    "remove",
-    "send",
-    "without_secrets",
-]
-
 _NAME = r"[A-Za-z][A-Za-z0-9+.-]+"
 _SCHEME = re.compile(rf"(?:{_NAME}::)*{_NAME}://")
 _USER = re.compile(r"(?<=://)[^/?#\s]*@")

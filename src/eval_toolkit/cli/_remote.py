@@ -10,8 +10,6 @@ from eval_toolkit._internal import tables
 from eval_toolkit.artifacts.remote import address_of, fetch, is_remote, local_path, name_of
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 
-__all__ = ["Fetched", "fetched", "is_run"]
-
 
 def is_run(path: str) -> bool:
     """Return whether an argument is a run: a folder, or a URL that does not point to a table."""

@@ -7,8 +7,6 @@ from typing import Any
 from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["COMPARISONS", "comparison", "told", "told_or_raise"]
-
 COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "less than": operator.lt,
     "at most": operator.le,

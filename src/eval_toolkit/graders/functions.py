@@ -10,8 +10,6 @@ from eval_toolkit.graders.base import COMPLETIONS, RATE, ColumnInfo, Grade
 from eval_toolkit.metrics.directions import known_direction
 from eval_toolkit.models.responses import Completion
 
-__all__ = ["FunctionGrader"]
-
 _DIGITS = 12
 
 

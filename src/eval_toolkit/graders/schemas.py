@@ -16,8 +16,6 @@ from typing import Any
 from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["SECONDS", "follows", "schema_text"]
-
 SECONDS = 5.0
 """Time limit in seconds of a check in a worker."""
 

@@ -10,8 +10,6 @@ from eval_toolkit.graders.loading import PLAIN_GRADERS, named_grader
 from eval_toolkit.plugins import read_from
 from eval_toolkit.protocols import Grader, MetricSpec
 
-__all__ = ["grader_of_version", "stored_metrics"]
-
 _OPTION = re.compile(r"\+(?=\w+=)")
 _LONGEST, _MOST_JOINED = 100_000, 20
 """Maximum length of a version, and maximum number of "+x=" that one option value may contain."""

@@ -5,8 +5,6 @@ import numpy as np
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InfeasibleError
 
-__all__ = ["fit_logistic", "logistic_loss", "sigmoid"]
-
 _MAX_STEPS = 200
 
 

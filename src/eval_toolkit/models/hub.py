@@ -8,8 +8,6 @@ from urllib.parse import urlsplit
 
 from eval_toolkit._internal.optional import require
 
-__all__ = ["hub_quietly"]
-
 
 @contextlib.contextmanager
 def hub_quietly(*switches: Any) -> Iterator[str]:

@@ -17,16 +17,6 @@ from eval_toolkit.plugins import user_hosts
 if TYPE_CHECKING:
     from eval_toolkit.models.prices import Prices, Spending
 
-__all__ = [
-    "BASE_URL_VARIABLE",
-    "UserServer",
-    "cost_text",
-    "server_of_model",
-    "the_currency",
-    "the_server",
-    "user_server",
-]
-
 BASE_URL_VARIABLE = "OPENAI_BASE_URL"
 _OPENAI = "https://api.openai.com/v1"
 

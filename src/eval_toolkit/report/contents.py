@@ -13,8 +13,6 @@ from eval_toolkit.runs import Run
 if TYPE_CHECKING:
     from eval_toolkit.claims import ClaimReport
 
-__all__ = ["Builder", "chapters_of", "sections_of"]
-
 Builder: TypeAlias = Callable[[Run, Wanted], Section | None]
 """Function that builds a section of a run, or returns None if there is nothing to show."""
 

@@ -26,8 +26,6 @@ from eval_toolkit.scorecards.parts import WHOLE
 if TYPE_CHECKING:
     from eval_toolkit.claims import ClaimReport
 
-__all__ = ["sections"]
-
 _LONGEST = 600
 """Maximum number of characters of a setting that differs."""
 MAX_ROWS = 30

@@ -7,23 +7,6 @@ from typing import Any, ClassVar, TypeAlias
 
 from eval_toolkit._internal.words import fitting, formatted, value_and_ends
 
-__all__ = [
-    "MISSING",
-    "Cell",
-    "CellLike",
-    "Count",
-    "Estimate",
-    "Interval",
-    "Missing",
-    "Number",
-    "Rows",
-    "Share",
-    "Status",
-    "Text",
-    "cell_of",
-    "exact",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Cell:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-__all__ = ["STYLES", "Draft", "Grid", "Parts", "plain"]
-
 Parts = list[Any]
 """Renderables printed one below the other: texts and tables of rich."""
 # Blue and orange: distinguishable with red-green colour blindness, with equal contrast on black and

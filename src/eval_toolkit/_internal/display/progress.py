@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-__all__ = ["ProgressBar"]
-
 _EVERY_S = 10.0
 
 

@@ -14,8 +14,6 @@ from eval_toolkit._internal.display.to_markdown import markdown_table
 from eval_toolkit._internal.display.to_text import text_table
 from eval_toolkit._internal.optional import require
 
-__all__ = ["Displayed", "Tabled", "short_repr"]
-
 _MOST_ROWS = 25
 _MOST_COLUMNS = 12
 _MOST_ITEMS = 6

@@ -7,8 +7,6 @@ from typing import Any
 
 from eval_toolkit._internal.display.cells import Cell, CellLike, Status, cell_of
 
-__all__ = ["Alert", "Column", "Page", "Table"]
-
 
 @dataclass(frozen=True, slots=True)
 class Column:

@@ -8,8 +8,6 @@ from eval_toolkit._internal.display.cells import exact
 from eval_toolkit._internal.display.tables import Table
 from eval_toolkit._internal.plain import csv_text
 
-__all__ = ["csv_table"]
-
 
 def csv_table(table: Table) -> str:
     r"""Return a table as CSV; cells with several numbers take several columns.

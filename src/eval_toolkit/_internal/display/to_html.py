@@ -8,8 +8,6 @@ from eval_toolkit._internal.display.cells import Cell, Estimate, Status, Text, e
 from eval_toolkit._internal.display.tables import Column, Table
 from eval_toolkit._internal.words import visible
 
-__all__ = ["bare_html_table", "html_table", "html_text"]
-
 _MOST_IN_A_NOTEBOOK = 300
 _LONG = 24
 """Texts longer than this get a wide column."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-__all__ = ["rich_table", "terminal_text"]
-
 _LEAST_WIDTH, _USUAL_WIDTH = 20, 80
 """Minimum and default width; smaller or missing reported widths are ignored."""
 

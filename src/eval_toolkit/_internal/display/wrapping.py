@@ -4,8 +4,6 @@ import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["column_widths", "cut", "wrapped"]
-
 _LONG_WORD = 20
 """Longer words (paths, hashes, metric names) may be broken."""
 _BREAK = re.compile(r"(?<=[/_\-.=:,])(?![/_\-.=:,])|(?<=[a-z])(?=[A-Z])")

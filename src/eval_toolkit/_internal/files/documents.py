@@ -17,8 +17,6 @@ from eval_toolkit._internal.files.regular import read_regular
 from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 
-__all__ = ["parse_json", "parse_toml", "parse_yaml", "read_document"]
-
 _TOO_DEEP = f"nested too deeply (more than {limits.DEPTH} levels)"
 Refusal = type[ArtifactError] | type[InvalidInputError]
 

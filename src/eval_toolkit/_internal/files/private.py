@@ -10,8 +10,6 @@ from pathlib import Path
 
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["file_mode", "make_private", "private_folder"]
-
 _VARIABLE = "EVAL_TOOLKIT_RUN_MODE"
 
 

@@ -11,18 +11,6 @@ from typing import BinaryIO
 from eval_toolkit._internal.files import limits
 from eval_toolkit.errors import ArtifactError
 
-__all__ = [
-    "check_gzip",
-    "is_gzip",
-    "lines_of",
-    "open_for_appending",
-    "open_regular",
-    "pieces_of",
-    "read_regular",
-    "read_unpacked",
-    "read_up_to",
-]
-
 _PIECE = 1 << 20
 _KINDS = (
     (stat.S_ISDIR, "a folder"),

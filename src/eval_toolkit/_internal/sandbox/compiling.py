@@ -12,8 +12,6 @@ from typing import Any
 
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["LONGEST", "SECONDS", "WIDE", "compile_pattern", "compiled"]
-
 LONGEST = 50_000
 """Maximum number of characters of a pattern."""
 WIDE = 300

@@ -2,8 +2,6 @@
 
 from eval_toolkit.errors import EvalToolkitError
 
-__all__ = ["Failed", "Overrun"]
-
 
 class Overrun(EvalToolkitError, RuntimeError):  # noqa: N818 - not always a mistake
     """A contained call exceeded its limits.

@@ -14,8 +14,6 @@ import struct
 import sys
 from itertools import starmap
 
-__all__ = ["filter_calls", "has_filter"]
-
 # System call numbers on x86-64 and aarch64, from the kernel's tables; "-" if there is none.
 _ALLOWED = """
 read:0/63 write:1/64 readv:19/65 writev:20/66 pread64:17/67 pwrite64:18/68 preadv:295/69

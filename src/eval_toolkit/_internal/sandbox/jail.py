@@ -16,15 +16,6 @@ from typing import NoReturn
 
 from eval_toolkit._internal.sandbox.view import DEVICES, View
 
-__all__ = [
-    "HOME",
-    "bubblewrap_command",
-    "drop_privileges",
-    "end_with_parent",
-    "enter_jail",
-    "go_on_in_a_child",
-]
-
 HOME = "/eval-toolkit"
 _NAME = "jail"
 _MB = 1024 * 1024

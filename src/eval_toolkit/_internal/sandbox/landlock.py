@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-__all__ = ["landlock_version", "restrict_files"]
-
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _VERSION, _BENEATH = 1, 1
 _NO_NEW_PRIVILEGES = 38

@@ -33,15 +33,6 @@ from eval_toolkit._internal.sandbox.limits import Limits
 from eval_toolkit._internal.sandbox.view import BUBBLEWRAP, LANDLOCK, NAMESPACES, Sandbox, shown
 from eval_toolkit.errors import EvalToolkitError
 
-__all__ = [
-    "Level",
-    "Measured",
-    "best_sandbox",
-    "measured_level",
-    "program_sandbox",
-    "required_level",
-]
-
 _OURS = str(Path(__file__).parents[2])
 _WAYS = (BUBBLEWRAP, NAMESPACES, LANDLOCK)
 if (

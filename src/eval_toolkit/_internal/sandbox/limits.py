@@ -11,8 +11,6 @@ try:
 except ImportError:  # Windows
     resource = None
 
-__all__ = ["Limits", "hold"]
-
 _MB = 1024 * 1024
 
 

@@ -11,16 +11,6 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-__all__ = [
-    "PATTERN_LIMIT",
-    "SECONDS",
-    "find_in",
-    "groups_in",
-    "is_simple",
-    "replace_in",
-    "take_out",
-]
-
 PATTERN_LIMIT = 20_000
 """Maximum number of characters searched, counted from the end of a text."""
 SECONDS = 1.0

@@ -11,8 +11,6 @@ from typing import Any
 
 from eval_toolkit._internal.sandbox.view import DEVICES
 
-__all__ = ["probed"]
-
 _GIVEN = {"HOME", "TMPDIR", "LC_ALL"}
 
 

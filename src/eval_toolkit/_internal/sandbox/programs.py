@@ -29,8 +29,6 @@ from eval_toolkit._internal.sandbox.probing import probed
 from eval_toolkit._internal.sandbox.view import DEVICES, LANDLOCK, View
 from eval_toolkit._internal.sandbox.written import written_too_much
 
-__all__ = ["measure", "run_program"]
-
 _READY, _PASSED, _APART = b"-", b"+", b"!"
 """Messages of a child before it starts, and of tests when they finish; others report a failure."""
 _NAME = "program"

@@ -14,8 +14,6 @@ from eval_toolkit._internal.sandbox.errors import Failed, Overrun
 from eval_toolkit._internal.sandbox.limits import Limits
 from eval_toolkit._internal.sandbox.patterns import replace_in
 
-__all__ = ["TemplateFailed", "is_plain", "render"]
-
 SECONDS = 2.0
 """Seconds that a complex template may take for one row."""
 LONGEST = 10_000_000

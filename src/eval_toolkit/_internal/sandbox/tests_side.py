@@ -30,8 +30,6 @@ from eval_toolkit._internal.sandbox.program_side import (
     PLAIN,
 )
 
-__all__ = ["CannotBeApart", "run_tests"]
-
 _WRONG = (ValueError, TypeError, KeyError, IndexError, AttributeError, ImportError, OverflowError)
 _MODULES = (
     *("math", "cmath", "collections", "itertools", "functools", "operator", "typing", "re", "os"),

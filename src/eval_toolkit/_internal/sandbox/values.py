@@ -18,8 +18,6 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["decoded", "encoded"]
-
 Other = Callable[[Any], Any]
 
 _AS_THEY_ARE = (type(None), bool, str, float)

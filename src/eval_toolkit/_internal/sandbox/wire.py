@@ -6,8 +6,6 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["MOST", "packed", "read", "read_apart", "send", "write"]
-
 MOST = 256 * 1024 * 1024
 """Maximum size of a message in bytes."""
 _LENGTH = struct.Struct("!I")

@@ -16,8 +16,6 @@ from eval_toolkit._internal.tables.numbers import decimal_of, number_in, numbers
 from eval_toolkit._internal.validation import BoolArray
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["Condition", "conditions_of"]
-
 _TOKEN = re.compile(
     r"""\s*(?:(?P<text>'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`)"""
     r"""|(?P<sign><=|>=|!=|<>|==|=|<|>|\(|\)|,)|(?P<word>[^\s=<>!(),'"`]+))"""

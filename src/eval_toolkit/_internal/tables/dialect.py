@@ -9,8 +9,6 @@ from eval_toolkit._internal.files import pieces_of
 from eval_toolkit._internal.tables.formats import CSV, FileFormat
 from eval_toolkit.errors import ArtifactError
 
-__all__ = ["MAX_LINE", "Dialect", "dialect_of"]
-
 MAX_LINE = 1 << 26
 """Maximum size of a CSV line or JSON object in bytes; prompts can be long."""
 _HEAD = 1 << 16

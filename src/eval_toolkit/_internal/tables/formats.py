@@ -10,21 +10,6 @@ from eval_toolkit._internal.files import is_file, is_there
 from eval_toolkit._internal.tables.spool import STDIN, shown, stdin_file
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError
 
-__all__ = [
-    "CSV",
-    "JSON",
-    "JSONL",
-    "MEDIA_TYPES",
-    "PARQUET",
-    "TSV",
-    "XLSX",
-    "FileFormat",
-    "check_file",
-    "expand_paths",
-    "format_of",
-    "media_type_of",
-]
-
 CSV = "text/csv"
 TSV = "text/tab-separated-values"
 JSONL = "application/jsonl"

@@ -18,8 +18,6 @@ from eval_toolkit._internal.tables.numbers import also_in, decimal_of, numbers_i
 from eval_toolkit._internal.validation import BoolArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 
-__all__ = ["LabelMap", "classes_of", "label_class", "usual_labels"]
-
 _TRUTHS = {"0": 0, "1": 1, "false": 0, "true": 1}
 _POSITIVE = (
     "yes",

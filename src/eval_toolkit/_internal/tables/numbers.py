@@ -10,16 +10,6 @@ import numpy as np
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = [
-    "MARKS",
-    "NotNumbersError",
-    "also_in",
-    "decimal_of",
-    "not_numbers",
-    "number_in",
-    "numbers_in",
-]
-
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _COMMA = re.compile(r"[+-]?(?:[0-9]+,?[0-9]*|,[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+")

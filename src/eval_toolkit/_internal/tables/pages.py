@@ -16,8 +16,6 @@ from eval_toolkit.errors import ArtifactError
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["check_pages"]
-
 _HEADER = 1 << 12
 """Number of header bytes read at first; statistics can make a header longer."""
 _LONGEST_HEADER = 1 << 20

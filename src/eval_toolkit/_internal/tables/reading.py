@@ -28,8 +28,6 @@ from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnE
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["AS_NAMED", "KEY", "ROW", "RowPick", "column_names", "distinct_values", "read_table"]
-
 _Read = TypeVar("_Read")
 
 ROW, KEY = "\0row", "\0key"

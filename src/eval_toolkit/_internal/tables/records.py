@@ -17,8 +17,6 @@ from eval_toolkit._internal.tables.spool import shown
 from eval_toolkit._internal.tables.texts import read_lines, read_text
 from eval_toolkit.errors import ArtifactError
 
-__all__ = ["plain_value", "read_records"]
-
 
 def read_records(
     path: str | Path, *, list_in: Callable[[Any], Any] | None = None

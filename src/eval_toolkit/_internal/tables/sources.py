@@ -23,18 +23,6 @@ from eval_toolkit.errors import ArtifactError, EvalToolkitError, InvalidInputErr
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = [
-    "Source",
-    "checked_place",
-    "connection",
-    "literal",
-    "may_mix_line_ends",
-    "plain_errors",
-    "quoted",
-    "source_of",
-    "with_equal_lines",
-]
-
 
 @dataclass(frozen=True)
 class Source:

@@ -18,8 +18,6 @@ from eval_toolkit._internal.files import limits
 from eval_toolkit._internal.hashing import sha256_file
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 
-__all__ = ["STDIN", "copied", "named", "shown", "stdin_file"]
-
 STDIN = "-"
 """Path that denotes standard input."""
 _SHOWN = "stdin"

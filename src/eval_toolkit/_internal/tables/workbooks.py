@@ -11,8 +11,6 @@ from eval_toolkit._internal.files import limits, open_regular
 from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import ArtifactError
 
-__all__ = ["checked_names", "write_lines"]
-
 _ROWS, _CELLS = 1 << 20, 50_000_000
 """Maximum number of rows and cells of a sheet; the former is Excel's own limit."""
 

@@ -15,8 +15,6 @@ from eval_toolkit.errors import InvalidInputError
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["write_table", "write_tables"]
-
 _COPY = {
     CSV: "FORMAT csv, HEADER true",
     TSV: "FORMAT csv, HEADER true, DELIMITER '\t'",

@@ -3,8 +3,6 @@
 import re
 import unicodedata
 
-__all__ = ["ascii_numerals"]
-
 _DIGIT = re.compile(r"(?![0-9])\d")
 _VULGAR = re.compile(r"(?:(\d)[ \u00a0\u2009\u202f]?)?([¼-¾⅐-⅞])")
 _RAISED = re.compile(r"(?<=[\w)}\]])[⁻⁺]?[⁰¹²³⁴-⁹]{1,9}")

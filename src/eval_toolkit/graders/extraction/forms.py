@@ -5,8 +5,6 @@ from collections import deque
 
 from eval_toolkit.graders.base import RATE, ColumnInfo, Grade
 
-__all__ = ["box_spans", "boxed", "found_columns", "found_grades", "hashed"]
-
 # Also matches after JSON has parsed "\\b" as a backspace, or without the backslash.
 _BOXED = re.compile(r"(?:\\(?:begin)?(?:boxed|fbox)|\x08oxed|(?<![A-Za-z\\])boxed)\s*\{")
 _BRACE = re.compile(r"[{}]")

@@ -4,8 +4,6 @@ from functools import lru_cache
 
 from eval_toolkit.graders.languages import detect_language, has_letters
 
-__all__ = ["is_in_language"]
-
 # Cached: several instructions check the same response.
 _language = lru_cache(maxsize=16)(detect_language)
 

@@ -20,20 +20,6 @@ from eval_toolkit.models.messages import Message, Role
 if TYPE_CHECKING:
     from eval_toolkit.models.responses import Completion
 
-__all__ = [
-    "MAX_CHARS",
-    "PAIR_FIELDS",
-    "SINGLE_FIELDS",
-    "SYSTEM",
-    "WITHOUT_REFERENCE",
-    "WITH_REFERENCE",
-    "check_template",
-    "cut",
-    "filled",
-    "judge_messages",
-    "pair_messages",
-]
-
 MAX_CHARS = 100_000
 """Default maximum length of a shown answer, which limits the cost."""
 SYSTEM = (

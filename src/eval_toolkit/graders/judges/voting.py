@@ -6,8 +6,6 @@ from itertools import combinations
 
 from eval_toolkit.graders.base import Grade
 
-__all__ = ["RULES", "agreement", "combined"]
-
 RULES = ("majority", "mean")
 
 

@@ -13,8 +13,6 @@ from eval_toolkit.graders.extraction.numbers import read_number
 from eval_toolkit.graders.mathematics.normal import latex_number
 from eval_toolkit.graders.mathematics.notation import latex, without_percent, without_unit
 
-__all__ = ["equal", "equal_within"]
-
 # Silence the library's warning about its missing time limit; the worker has one.
 logging.getLogger("math_verify").setLevel(logging.ERROR)
 

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Group", "shared_prefixes"]
-
 _LEAST_GAIN = 64
 """Minimum number of tokens saved by a group; a separate pass for a prefix costs about as much."""
 

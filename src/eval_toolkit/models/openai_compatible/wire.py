@@ -10,8 +10,6 @@ from eval_toolkit.models._tokens import stop_position
 from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.requests import GenerateRequest
 
-__all__ = ["WAYS", "Dialect", "Generated", "garbled", "read_chat", "read_text"]
-
 MAX_STOPS_OPENAI = 4
 WAYS = ("echo", "prompt_logprobs", "force")
 """Scoring methods for log-likelihoods, in order of preference."""

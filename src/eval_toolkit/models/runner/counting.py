@@ -7,8 +7,6 @@ from eval_toolkit.models.responses import REASONING_TAGS, RawCompletion
 from eval_toolkit.models.responses.reasoning import Tags
 from eval_toolkit.models.runner.jobs import JobResult
 
-__all__ = ["counts_of"]
-
 
 def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dict[str, Any]:
     """Return the numbers of sent, reused, cached and failed requests, and their usage.

@@ -22,8 +22,6 @@ from eval_toolkit.report.viewer.places import SharedRun, without_folders
 from eval_toolkit.report.viewer.reporting import wanted_here
 from eval_toolkit.runs import Run
 
-__all__ = ["MARKER", "export_site"]
-
 MARKER = "eval-toolkit-site.json"
 """Marker in every site: the files of the site, and whether it is complete."""
 _OURS = "eval-toolkit site"
