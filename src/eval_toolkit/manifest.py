@@ -109,12 +109,14 @@ def validate_source_roles(
         if n_rows is not None and (
             isinstance(n_rows, bool) or not isinstance(n_rows, int) or n_rows < 0
         ):
-            problems.append(f"source_roles[{row}]: n_rows is {n_rows!r}; it must be a count")
+            problems.append(
+                f"source_roles[{row}]: n_rows is {n_rows!r}; it must be a non-negative integer"
+            )
         if absent:
             continue
         key = (str(pair[0]), str(pair[1]))
         if key in seen:
-            problems.append(f"source_roles[{row}] gives {key[0]!r} the role {key[1]!r} again")
+            problems.append(f"source_roles[{row}] repeats the role {key[1]!r} of {key[0]!r}")
         seen.add(key)
     roles = {role for _, role in seen}
     return problems + [
@@ -279,7 +281,7 @@ def build_manifest(
     ('v3', 'sha256:', {'global': 42})
     """
     if not isinstance(run_id, str) or not run_id:
-        raise InvalidInputError(f"`run_id` is {run_id!r}; a run needs a name")
+        raise InvalidInputError(f"`run_id` is {run_id!r}; it must be a non-empty string")
     settings = redact_secrets(sanitize_for_json(config))
     return RunManifest(
         run_id=run_id,
@@ -337,7 +339,7 @@ def _config_hash(settings: Any, config_path: str | Path | None) -> str:
         return f"sha256:{sha256_text(canonical_json(settings))}"
     digest = file_sha256(config_path)
     if digest is None:
-        raise ArtifactError(f"{config_path}: no such file; it is given as `config_path`")
+        raise ArtifactError(f"`config_path` is {config_path}, which does not exist")
     return f"sha256:{digest}"
 
 
@@ -356,21 +358,23 @@ def _guardrails(guardrails: Any) -> Mapping[str, Any] | Sequence[Any]:
         return {}
     if not isinstance(guardrails, (Mapping, list, tuple)):
         raise InvalidTypeError(
-            f"`guardrails` must map names to rules or list rules, got {guardrails!r}"
+            f"`guardrails` must be a mapping from names to rules or a list of rules, got {guardrails!r}"
         )
     if not guardrails:
-        raise InvalidInputError("`guardrails` is empty; omit it or give at least one")
+        raise InvalidInputError("`guardrails` is empty; omit it or pass at least one rule")
     if not isinstance(guardrails, Mapping):
         for rule in guardrails:
             if not (isinstance(rule, (str, Mapping)) and rule and str(rule).strip()):
                 raise InvalidInputError(
-                    f"`guardrails` lists {rule!r}; a rule must be a non-empty text or mapping"
+                    f"`guardrails` contains {rule!r}; a rule must be a non-empty string or mapping"
                 )
         listed: list[Any] = sanitize_for_json(guardrails)
         return listed
     for name, rule in guardrails.items():
         if not str(name).strip() or rule is None or rule == "":
-            raise InvalidInputError(f"`guardrails` has {name!r}: {rule!r}; both must say something")
+            raise InvalidInputError(
+                f"`guardrails` has {name!r}: {rule!r}; names and rules must not be empty"
+            )
     plain: dict[str, Any] = sanitize_for_json(guardrails)
     return plain
 

@@ -61,7 +61,7 @@ def resolve_seed(
     True
     """
     if seed is not None and rng is not None:
-        raise InvalidInputError("give `seed` or `rng`, not both: they are the same argument")
+        raise InvalidInputError("give `seed` or `rng`, not both: they are aliases")
     given = seed if seed is not None else rng
     if given is None:
         return default
@@ -187,7 +187,7 @@ def _seed_torch(seed: int, *, strict: bool) -> None:
             import torch  # type: ignore[no-redef]
         except ImportError:
             raise RuntimeError(
-                "strict_torch_determinism=True needs torch, which is not installed"
+                "strict_torch_determinism=True requires torch, which is not installed"
             ) from None
     if torch is None:
         return

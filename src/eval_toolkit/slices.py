@@ -74,7 +74,7 @@ class EvalSlice(Displayed):
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise InvalidInputError(f"`name` is {self.name!r}; a slice needs a name")
+            raise InvalidInputError(f"`name` is {self.name!r}; it must be a non-empty string")
         have = frames.names(self.df)
         for role, column in self._roles():
             if column not in have:
@@ -97,7 +97,7 @@ class EvalSlice(Displayed):
                 named.append((role, column))
         for role, column in named:
             if not isinstance(column, str):
-                raise InvalidTypeError(f"`{role}` is {column!r}; it must be a column's name")
+                raise InvalidTypeError(f"`{role}` is {column!r}; it must be the name of a column")
         return named
 
     @cached_property
@@ -147,8 +147,8 @@ class EvalSlice(Displayed):
             key = ids[row] = str(value)
             if key in seen:
                 raise InvalidInputError(
-                    f"slice {self.name!r}: {self.id_col}[{row}] is {key!r} like row {seen[key]}; "
-                    "ids must be unique"
+                    f"slice {self.name!r}: {self.id_col} is {key!r} in rows {seen[key]} and "
+                    f"{row}; ids must be unique"
                 )
             seen[key] = row
         return ids

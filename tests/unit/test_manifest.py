@@ -102,7 +102,7 @@ def test_the_config_file_is_hashed_when_named(tmp_path):
     (tmp_path / "c.toml").write_text("abc")
     manifest = build_manifest(run_id="r", config={}, config_path=tmp_path / "c.toml")
     assert manifest.config_hash.startswith("sha256:ba7816bf")
-    with pytest.raises(ArtifactError, match=r"no.toml: no such file; it is given as `config_path`"):
+    with pytest.raises(ArtifactError, match=r"`config_path` is .*no.toml, which does not exist"):
         build_manifest(run_id="r", config={}, config_path=tmp_path / "no.toml")
 
 
@@ -140,16 +140,24 @@ def test_git_is_asked_where_told(tmp_path):
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ({"run_id": ""}, InvalidInputError, "`run_id` is ''; a run needs a name"),
+        ({"run_id": ""}, InvalidInputError, "`run_id` is ''; it must be a non-empty string"),
         ({"source_roles": [{"source": "a"}]}, InvalidInputError, r"source_roles\[0\] has no role"),
         ({"required_source_roles": ["train"]}, InvalidInputError, "no source has the role 'train'"),
         (
             {"guardrails": {}},
             InvalidInputError,
-            "`guardrails` is empty; omit it or give at least one",
+            "`guardrails` is empty; omit it or pass at least one rule",
         ),
-        ({"guardrails": {"a": ""}}, InvalidInputError, "`guardrails` has 'a': ''; both must say"),
-        ({"guardrails": "no retuning"}, InvalidTypeError, "`guardrails` must map names to rules"),
+        (
+            {"guardrails": {"a": ""}},
+            InvalidInputError,
+            "`guardrails` has 'a': ''; names and rules must not be empty",
+        ),
+        (
+            {"guardrails": "no retuning"},
+            InvalidTypeError,
+            "`guardrails` must be a mapping from names to rules",
+        ),
         (
             {"contamination_flags": {"d": "clean"}},
             InvalidInputError,
@@ -171,10 +179,10 @@ def test_problems_of_source_roles():
         {"source": "b", "role": "excluded", "n_rows": True},
     ]
     assert validate_source_roles(records, required_roles=["train", "locked_eval"]) == [
-        "source_roles[2]: n_rows is -1; it must be a count",
-        "source_roles[2] gives 'a' the role 'train' again",
+        "source_roles[2]: n_rows is -1; it must be a non-negative integer",
+        "source_roles[2] repeats the role 'train' of 'a'",
         "source_roles[3] has no source",
-        "source_roles[4]: n_rows is True; it must be a count",
+        "source_roles[4]: n_rows is True; it must be a non-negative integer",
         "no source has the role 'locked_eval'",
     ]
     assert "locked_eval" in RECOMMENDED_SOURCE_ROLES

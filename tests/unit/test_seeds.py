@@ -179,7 +179,7 @@ def test_loaded_torch_is_seeded(monkeypatch, cuda, strict):
 def test_strict_determinism_needs_torch(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     set_global_seeds(7)
-    with pytest.raises(RuntimeError, match="needs torch, which is not installed"):
+    with pytest.raises(RuntimeError, match="requires torch, which is not installed"):
         set_global_seeds(7, strict_torch_determinism=True)
 
 

@@ -105,10 +105,12 @@ def test_missing_columns():
         EvalSlice("x", {"prompt": ["a"], "label": [1]})
     with pytest.raises(KeyError, match=r"there is no column 'who' \(group_col\); the columns are"):
         EvalSlice("x", COLUMNS, group_col="who")
-    with pytest.raises(InvalidTypeError, match="`strata_col` is 3; it must be a column's name"):
+    with pytest.raises(
+        InvalidTypeError, match="`strata_col` is 3; it must be the name of a column"
+    ):
         EvalSlice("x", COLUMNS, strata_col=3)
     for name in ("", None, 3):
-        with pytest.raises(InvalidInputError, match="a slice needs a name"):
+        with pytest.raises(InvalidInputError, match="it must be a non-empty string"):
             EvalSlice(name, COLUMNS)
 
 
@@ -170,7 +172,7 @@ def test_unit_ids_of_equal_rows_do_not_depend_on_their_order(make):
 
 def test_ids():
     rows = {"text": ["a", "b"], "label": [0, 1]}
-    with pytest.raises(InvalidInputError, match=r"i\[1\] is '1' like row 0; ids must be unique"):
+    with pytest.raises(InvalidInputError, match=r"i is '1' in rows 0 and 1; ids must be unique"):
         EvalSlice("x", {**rows, "i": [1, 1]}, id_col="i")
     with pytest.raises(InvalidInputError, match=r"i\[1\] is missing; every row needs an id"):
         EvalSlice("x", {**rows, "i": ["a", None]}, id_col="i")

@@ -70,15 +70,15 @@ def pair_predictions(
     if bool(a.row_ids) != bool(b.row_ids):
         without, with_ = names if b.row_ids else names[::-1]
         raise ArtifactError(
-            f"{without} has no row ids but {with_} has; name the id column of both files"
+            f"{without} has no row ids but {with_} does; specify the id column of both files"
         )
     if a.row_ids:
         a, b = _by_id(a, b, names)
     else:
         if len(a) != len(b):
             raise ArtifactError(
-                f"{names[0]} has {len(a)} rows and {names[1]} has {len(b)}; without row ids both "
-                "must hold the same rows in the same order"
+                f"{names[0]} has {len(a)} rows and {names[1]} has {len(b)}; without row ids, both "
+                "must contain the same rows in the same order"
             )
         notes.append("no row ids: rows were paired by position")
     if a.content_hashes and b.content_hashes:
@@ -88,8 +88,8 @@ def pair_predictions(
             name for name, side in zip(names, (a, b), strict=True) if not side.content_hashes
         ]
         notes.append(
-            f"{' and '.join(lacking)} without content hashes: whether a row's content is the same "
-            "was not checked"
+            f"no content hashes in {' and '.join(lacking)}: it was not checked whether the content "
+            "of the rows is the same"
         )
     _same(a.labels.tolist(), b.labels.tolist(), "label", a.row_ids, names)
     if a.groups and b.groups:
@@ -113,8 +113,8 @@ def _by_id(
         lost = sorted(have.keys() - other.keys())
         if lost:
             raise ArtifactError(
-                f"{len(lost)} of {len(have)} row ids of {where[0]} are not in {where[1]}, the "
-                f"first is {lost[0]!r}; both must hold the same rows"
+                f"{len(lost)} of {len(have)} row ids of {where[0]} are not in {where[1]}, such "
+                f"as {lost[0]!r}; both must contain the same rows"
             )
     order = sorted(rows_a)
     return (
@@ -130,7 +130,7 @@ def _rows(side: PredictionArrays, name: str) -> dict[str, int]:
         if first != row:
             raise ArtifactError(
                 f"{name}: rows {first + 1} and {row + 1} have the row id {key!r}; ids must be "
-                "unique (take one scorer or slice with `where`)"
+                "unique (select one scorer or slice with `where`)"
             )
     return rows
 
@@ -147,6 +147,6 @@ def _same(
         row = differing[0]
         where = f"id {ids[row]!r}" if ids else f"row {row + 1}"
         raise ArtifactError(
-            f"{len(differing)} of {len(a)} rows have another {what} in {names[1]} than in "
-            f"{names[0]}, the first at {where}: {a[row]!r} and {b[row]!r}; they are not the same rows"
+            f"{len(differing)} of {len(a)} rows differ in {what} between {names[0]} and {names[1]}, "
+            f"first at {where}: {a[row]!r} and {b[row]!r}; both must contain the same rows"
         )

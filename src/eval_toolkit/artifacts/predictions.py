@@ -108,11 +108,11 @@ class PredictionArrays(Displayed):
                 continue
             if wanted not in have:
                 raise InvalidInputError(
-                    f"there is no {name} {wanted!r}; there is {sorted(set(have)) or 'none'}"
+                    f"no {name} {wanted!r}; available: {sorted(set(have)) or 'none'}"
                 )
             keep &= np.array([value == wanted for value in have])
         if not keep.any():
-            raise InvalidInputError(f"no row has scorer {scorer!r} and slice {slice!r}")
+            raise InvalidInputError(f"no row has both scorer {scorer!r} and slice {slice!r}")
         return self.take(keep)
 
     def records(self) -> Records:
@@ -184,7 +184,7 @@ def load_predictions(
             table = _read(chosen, path, names, shown)
     n_rows = len(_cells(table, ref.columns.label, shown))
     if ref.n_rows is not None and ref.n_rows != n_rows:
-        raise ArtifactError(f"{shown}: has {n_rows} rows but the reference says {ref.n_rows}")
+        raise ArtifactError(f"{shown}: has {n_rows} rows, but the reference states {ref.n_rows}")
     if not n_rows:
         raise ArtifactError(f"{shown}: has no rows")
     return PredictionArrays(
@@ -219,7 +219,7 @@ def _check_hash(path: Path, ref: PredictionArtifactRef) -> None:
     found = sha256_file(path)
     if found != ref.sha256:
         raise ArtifactError(
-            f"{shown}: the file has changed: its sha256 is {found[:12]}… but the reference says "
+            f"{shown}: the file has changed: its sha256 is {found[:12]}…, but the reference states "
             f"{ref.sha256[:12]}…"
         )
 
@@ -267,7 +267,7 @@ def _texts(cells: Any, name: str, uri: str) -> tuple[str, ...]:
     for row, cell in enumerate(cells):
         if cell is None or cell == "" or (isinstance(cell, float) and math.isnan(cell)):
             raise InvalidInputError(
-                f"{uri}: row {row + 1}: {name!r} is missing; every row needs one"
+                f"{uri}: row {row + 1}: {name!r} is missing; every row needs a value"
             )
         texts.append(str(cell))
     return tuple(texts)
@@ -378,7 +378,9 @@ def write_predictions(
     table: dict[str, Any] = {"label": truth.astype(np.int64), "score": values, **present}
     for name, column in (columns or {}).items():
         if name.lower() in {taken.lower() for taken in table}:
-            raise InvalidInputError(f"`columns` has {name!r}, which is a column already")
+            raise InvalidInputError(
+                f"`columns` has the name {name!r}, which is already used by another column"
+            )
         table[name] = column
         _same(column, name, len(truth))
     digest = _written(table, where, media)
@@ -415,7 +417,7 @@ def _given(column: Sequence[Any], name: str, n: int) -> NDArray[Any]:
     texts = np.empty(n, dtype=object)
     for row, value in enumerate(column):
         if validation.is_missing(value) or value == "":
-            raise InvalidInputError(f"{name}[{row}] is missing; every row needs one")
+            raise InvalidInputError(f"{name}[{row}] is missing; every row needs a value")
         texts[row] = str(value)
     return texts
 
@@ -430,5 +432,5 @@ def _unique(columns: Mapping[str, NDArray[Any]]) -> None:
         first = seen.setdefault(key, row)
         if first != row:
             raise InvalidInputError(
-                f"row_id[{row}] is {key[0]!r} like row_id[{first}]; ids must be unique"
+                f"row_id[{row}] and row_id[{first}] are both {key[0]!r}; ids must be unique"
             )

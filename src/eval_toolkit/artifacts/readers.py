@@ -67,7 +67,7 @@ class _TableReader:
             empty = next((i for i, cell in enumerate(table[name].tolist()) if not cell), None)
             if empty is not None:
                 raise InvalidInputError(
-                    f"{address_of(uri)}: row {empty + 1}: {name!r} is missing; every row needs one"
+                    f"{address_of(uri)}: row {empty + 1}: {name!r} is missing; every row needs a value"
                 )
         return {name: table[name] for name in columns.values()}
 
@@ -127,8 +127,8 @@ def reader_for(media_type: str) -> PredictionReader:
     known = _READERS.get(tables.MEDIA_TYPES.get(media_type, ""))
     if known is None:
         raise InvalidInputError(
-            f"there is no built-in reader for the media type {media_type!r}; pass reader=, or use "
-            f"one of {', '.join(_READERS)}"
+            f"no built-in reader supports the media type {media_type!r}; pass `reader`, or use one "
+            f"of {', '.join(_READERS)}"
         )
     return known()
 

@@ -20,9 +20,9 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str):
-        raise InvalidTypeError(f"`{name}` must be text, got {value!r}")
+        raise InvalidTypeError(f"`{name}` must be a string, got {value!r}")
     if not value:
-        raise InvalidInputError(f"`{name}` is empty; it must not be")
+        raise InvalidInputError(f"`{name}` is empty; it must be a non-empty string")
     return value
 
 
@@ -61,7 +61,7 @@ class PredictionColumns:
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If a name is empty or not text.
+        If a name is empty or not a string.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class PredictionColumns:
         known = _keys(payload, cls, "`columns`", strict=True)
         for name in ("label", "score"):
             if name not in known:
-                raise InvalidInputError(f"`columns` has no {name!r}; it must name that column")
+                raise InvalidInputError(f"`columns` has no {name!r}; this entry is required")
         return cls(**known)
 
 
@@ -223,13 +223,15 @@ class PredictionArtifactRef(Displayed):
         known = _keys(payload, cls, "a prediction reference", strict=False)
         for name in ("uri", "media_type", "columns"):
             if name not in known:
-                raise InvalidInputError(f"a prediction reference has no {name!r}; it needs one")
+                raise InvalidInputError(
+                    f"a prediction reference has no {name!r}; this key is required"
+                )
         return cls(**known)
 
 
 def _sha256(value: Any) -> str:
     if not isinstance(value, str):
-        raise InvalidTypeError(f"`sha256` must be text, got {value!r}")
+        raise InvalidTypeError(f"`sha256` must be a string, got {value!r}")
     digest = value.removeprefix("sha256:").lower()
     if digest and not _SHA256.fullmatch(digest):
         raise InvalidInputError(f"`sha256` is {value!r}; it must be 64 hexadecimal digits or ''")
@@ -240,7 +242,7 @@ def _role(role: Any) -> str | tuple[str, ...]:
     if isinstance(role, str):
         return _text(role, "role")
     if not isinstance(role, (list, tuple)):
-        raise InvalidTypeError(f"`role` must be text or a list of texts, got {role!r}")
+        raise InvalidTypeError(f"`role` must be a string or a list of strings, got {role!r}")
     if not role:
-        raise InvalidInputError("`role` is empty; it must hold at least one text")
+        raise InvalidInputError("`role` is empty; it must contain at least one string")
     return tuple(_text(item, f"role[{i}]") for i, item in enumerate(role))

@@ -130,8 +130,8 @@ def fetch(uri: str, target: Path) -> None:
     if left < 0:
         target.unlink()
         raise ArtifactError(
-            f"{address_of(uri)}: has more than {limits.FETCHED_BYTES:,} bytes; copy it here "
-            "yourself and name the copy"
+            f"{address_of(uri)}: has more than {limits.FETCHED_BYTES:,} bytes; download "
+            "it yourself and pass the local copy"
         )
 
 
@@ -145,7 +145,7 @@ def send(source: Path, uri: str) -> None:
 
 def exists(uri: str) -> bool:
     """Return whether an address exists."""
-    with _failing(uri, "looked at") as fsspec:
+    with _failing(uri, "accessed") as fsspec:
         system, path = fsspec.core.url_to_fs(uri)
         return bool(system.exists(path))
 
@@ -166,7 +166,7 @@ def _failing(uri: str, doing: str) -> Iterator[Any]:
     shown = address_of(uri)
     if _TEMPLATED.search(uri):
         raise ArtifactError(
-            f"{shown}: cannot be {doing}: reference:// fills in templates; name a file"
+            f"{shown}: cannot be {doing}: reference:// addresses can contain templates; pass the address of a file"
         )
     fsspec = require("fsspec", feature=shown, extra="remote")
     try:
@@ -178,7 +178,7 @@ def _failing(uri: str, doing: str) -> Iterator[Any]:
         while isinstance(why, FileNotFoundError) and why.__cause__:
             why = why.__cause__  # "not found" may hide a refused or failed connection
         absent = isinstance(why, FileNotFoundError) or getattr(why, "status", None) == 404
-        said = "it is not there" if absent else _said(why, uri)
+        said = "it does not exist" if absent else _said(why, uri)
         raise ArtifactError(f"{shown}: cannot be {doing}: {said}") from None
 
 

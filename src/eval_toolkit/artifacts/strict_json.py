@@ -22,7 +22,7 @@ def sanitize_for_json(payload: Any, *, nan_strategy: str = "skipped") -> Any:
     Parameters
     ----------
     payload : object
-        Mappings (keys become text), sequences, sets, numpy scalars and arrays, dataclasses and
+        Mappings (keys become strings), sequences, sets, numpy scalars and arrays, dataclasses and
         objects with ``to_dict``; anything else becomes ``str(value)``.
     nan_strategy : {"skipped", "null", "raise"}, default "skipped"
         Whether a number that is not finite becomes a skipped cell, becomes None, or raises.
@@ -35,7 +35,7 @@ def sanitize_for_json(payload: Any, *, nan_strategy: str = "skipped") -> Any:
     Raises
     ------
     InvalidInputError
-        If two keys of a mapping become the same text, or a number is not finite and the
+        If two keys of a mapping become the same string, or a number is not finite and the
         strategy is "raise".
 
     Examples
@@ -141,7 +141,7 @@ def read_json(path: str | Path) -> Any:
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from error
     if len(data) > TEXT_BYTES:
-        raise ArtifactError(f"{path}: is longer than {TEXT_BYTES} bytes, which is the most")
+        raise ArtifactError(f"{path}: is larger than {TEXT_BYTES} bytes, the limit for JSON files")
     return parse_bytes(data, path)
 
 

@@ -70,7 +70,7 @@ def load_schema(name: str) -> dict[str, Any]:
         near = difflib.get_close_matches(file, _stored(), n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise InvalidInputError(
-            f"there is no schema {name!r}; {hint}there are {', '.join(_stored())}"
+            f"there is no schema {name!r}; {hint}the schemas are {', '.join(_stored())}"
         )
     schema: dict[str, Any] = json.loads(_stored()[file])
     return schema
@@ -99,7 +99,7 @@ def schema_problems(payload: Any, schema_name: str) -> list[str]:
     Parameters
     ----------
     payload : object
-        Sanitised first, so numpy values and objects with ``to_dict`` are fine.
+        Payload; sanitised first, so numpy values and objects with ``to_dict`` are accepted.
     schema_name : str
         One of `schema_names`, with or without ``.json``.
 
@@ -137,7 +137,7 @@ def validate_payload(payload: Any, schema_name: str) -> None:
     Parameters
     ----------
     payload : object
-        Sanitised first, so numpy values and objects with ``to_dict`` are fine.
+        Payload; sanitised first, so numpy values and objects with ``to_dict`` are accepted.
     schema_name : str
         One of `schema_names`, with or without ``.json``.
 

@@ -1,7 +1,7 @@
 """Metric specs for `scorecard`, by object or by name: ``from eval_toolkit import metric_specs as ms``.
 
-`named` returns the metric that a text such as ``f1@0.5`` or ``recall@fpr=0.01`` stands for; its
-module, `metric_specs.names`, has the grammar.
+`named` returns the metric denoted by a string such as ``f1@0.5`` or ``recall@fpr=0.01``; the
+grammar is described in `metric_specs.names`.
 
 A spec is any object with a ``name`` and ``compute(y_true, y_score)``; the specs here also have a
 prepared statistic, which makes their intervals fast. Metrics that need a threshold are in

@@ -152,8 +152,8 @@ class OpSpec:
             return CallableStatistic(self.compute, label=self.name)
         if isinstance(self.at, ThresholdSelector):
             raise InvalidInputError(
-                f"{self.name} holds a threshold that each scorer selects for itself; compare "
-                "scorers with ci_policy='refit' or `paired_bootstrap_op_point_diff`"
+                f"{self.name} selects a threshold for each scorer separately; compare scorers with "
+                "ci_policy='refit' or `paired_bootstrap_op_point_diff`"
             )
         return self._at(self.threshold_for(None, None))
 
@@ -161,7 +161,7 @@ class OpSpec:
         if self._quantity is None:
             if not 0.0 < threshold < 1.0:
                 raise UndefinedMetricError(
-                    f"{self.metric} is undefined at threshold {threshold:g}: it needs a threshold "
+                    f"{self.metric} is undefined at threshold {threshold:g}: the threshold must be a "
                     "probability strictly between 0 and 1"
                 )
             odds = threshold / (1.0 - threshold)
@@ -221,7 +221,9 @@ def _make(
         )
     policy = validation.choice(ci_policy or "fixed", "ci_policy", ("fixed", "refit"))
     if policy == "refit" and not selects:
-        raise InvalidInputError("`ci_policy='refit'` needs a selector; this threshold is given")
+        raise InvalidInputError(
+            "`ci_policy='refit'` requires a selector, but `at` is a fixed threshold"
+        )
     name = f"op_{metric}_at_{label}" + ("_refit" if policy == "refit" else "")
     quantity = _QUANTITIES.get(metric)
     higher = True if quantity is None else quantity.higher_is_better

@@ -83,12 +83,14 @@ class ColumnSpec:
             return
         validation.choice(self.kind, "kind", ("share", "bounded", "number"))
         if self.kind == "share" and self.bounds not in (_UNIT, _ANY):
-            raise InvalidInputError(f"`bounds` is {self.bounds!r}; those of a share are 0 and 1")
+            raise InvalidInputError(
+                f"`bounds` is {self.bounds!r}; with kind='share' it must be (0, 1) or omitted"
+            )
         if self.kind == "share":
             object.__setattr__(self, "bounds", _UNIT)
         if self.kind == "bounded" and not all(map(math.isfinite, self.bounds)):
             raise InvalidInputError(
-                f"`bounds` is {self.bounds!r}; kind='bounded' needs finite ones"
+                f"`bounds` is {self.bounds!r}; with kind='bounded' both must be finite"
             )
 
     def of_column(self, values: FloatArray, *, averaged: bool = False) -> ColumnSpec:
@@ -190,7 +192,7 @@ class ColumnSpec:
         if self.column not in columns:
             raise InvalidInputError(
                 f"mean_of({self.column!r}) needs records with that column: use `summarise`; "
-                "labels and scores alone offer 'label' and 'score'"
+                "from labels and scores, only 'label' and 'score' are available"
             )
         return columns[self.column]
 
@@ -388,7 +390,7 @@ def asr_at_k(k: int, *, column: str = ATTACKED) -> ColumnSpec:
     k : int
         Units with fewer attempts are counted as skipped.
     column : str, default "attack_success_any"
-        A column of 0 and 1, one line per attempt.
+        Column of 0 and 1, one row per attempt.
 
     Returns
     -------
@@ -412,12 +414,12 @@ def asr_at_k(k: int, *, column: str = ATTACKED) -> ColumnSpec:
 
 
 def maj_at_k(column: str, k: int, *, answer: str) -> ColumnSpec:
-    """Return a spec of maj@k: probability that the majority answer of k attempts is right.
+    """Return a spec of maj@k: probability that the majority answer of k attempts is correct.
 
     Parameters
     ----------
     column : str
-        Column of 0 and 1, one row per attempt: whether its answer is right.
+        Column of 0 and 1, one row per attempt: whether its answer is correct.
     k : int
         Units with fewer attempts are counted as skipped.
     answer : str
@@ -454,11 +456,11 @@ def check_bounds(bounds: tuple[float, float]) -> None:
     low, high = bounds
     if not low < high:
         raise InvalidInputError(
-            f"`bounds` is {bounds!r}; it must be the smallest value and then the largest"
+            f"`bounds` is {bounds!r}; it must be (smallest, largest) with smallest < largest"
         )
 
 
 def _column_name(column: str) -> str:
     if not isinstance(column, str) or not column:
-        raise InvalidInputError(f"`column` is {column!r}; it must be the name of a column")
+        raise InvalidInputError(f"`column` is {column!r}; it must be a non-empty string")
     return column

@@ -1,16 +1,16 @@
-"""One grammar of metric names, for Python, the command line, claims and scikit-learn.
+"""Grammar of metric names, used in Python, the command line, claims and scikit-learn.
 
 ===========================  ==========================================================
 ``roc_auc``                  a metric without parameters
-``f1@0.5``                   a metric of decisions, at a threshold of the scores
-``recall@fpr=0.01``          recall, or ``roc_auc``, at a limit of the false-positive rate
+``f1@0.5``                   a threshold metric, at a threshold of the scores
+``recall@fpr=0.01``          recall, or ``roc_auc``, up to a false-positive rate
 ``ece=15``                   a calibration error, with its number of bins
 ===========================  ==========================================================
 
-Case does not matter, and ``-`` is as good as ``_``. The names under which results are stored
+Case is ignored, and ``-`` is equivalent to ``_``. The names under which results are stored
 (``op_f1_at_0.5``, ``recall_at_fpr_0.01``, ``ece_n_bins_15_strategy_uniform``), older spellings
 (``f1=0.5``, ``recall_at_fpr=0.01``, ``partial_roc_auc=0.1``) and the names of `metrics.CATALOGUE`
-are accepted as well.
+are also accepted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 At: TypeAlias = Any
-"""Threshold, `FittedOperatingPoint` or `ThresholdSelector` of metrics of decisions, or None."""
+"""Threshold, `FittedOperatingPoint` or `ThresholdSelector` for threshold metrics, or None."""
 
 _DEFAULT_AT_THRESHOLD = ("f1", "precision", "recall", "fpr")
 """Metrics added to `DEFAULT_METRICS` if there is a threshold."""
@@ -76,7 +76,7 @@ _STORED = tuple(
         (r"partial_roc_auc=(.+)", r"roc_auc@fpr=\1"),
     )
 )
-"""Names under which results are stored and older spellings, as the grammar spells them."""
+"""Stored names and older spellings, with their spelling in the grammar."""
 
 
 def named(name: str, *, at: At = None) -> MetricSpec:
@@ -88,7 +88,7 @@ def named(name: str, *, at: At = None) -> MetricSpec:
         Name in the grammar of this module: ``roc_auc``, ``f1@0.5``, ``recall@fpr=0.01``,
         ``ece=15``; a stored name or an older spelling.
     at : float, FittedOperatingPoint or ThresholdSelector, optional
-        Threshold of a metric of decisions whose name has none, such as ``f1``; 0.5 by default.
+        Threshold for a threshold metric whose name contains none, such as ``f1``; by default 0.5.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def named(name: str, *, at: At = None) -> MetricSpec:
     Raises
     ------
     MissingColumnError
-        (a ValueError and a KeyError) If no metric has that name; the message has the nearest one.
+        (a ValueError and a KeyError) If no metric has that name; the message suggests the nearest one.
     InvalidInputError
         If a number is out of range.
 
@@ -114,7 +114,7 @@ def named(name: str, *, at: At = None) -> MetricSpec:
     eval_toolkit.errors.MissingColumnError: there is no metric 'birer'; did you mean brier?
     """
     if not isinstance(name, str) or not name.strip():
-        raise InvalidInputError(f"`metric` is {name!r}; it must be the name of a metric")
+        raise InvalidInputError(f"`metric` is {name!r}; it must be a non-empty string")
     key, sign, value = _parsed(name)
     if sign == "" and key in _PLAIN:
         return _plain(key)
@@ -138,12 +138,12 @@ def chosen_metrics(
         Specs, or names as accepted by `named`. By default PR-AUC, ROC-AUC, Brier score and
         log-loss, with a threshold also F1, precision, recall and false-positive rate.
     at : float, FittedOperatingPoint or ThresholdSelector, optional
-        Threshold of metrics of decisions whose name has none.
+        Threshold for threshold metrics whose name contains none.
 
     Returns
     -------
     list of MetricSpec
-        Specs in the given order; a name whose metric is already there is left out.
+        Specs in the given order; names of metrics already in the list are skipped.
 
     Raises
     ------
@@ -165,13 +165,15 @@ def chosen_metrics(
         more = _DEFAULT_AT_THRESHOLD if at is not None else ()
         return [*DEFAULT_METRICS, *(_of_decisions(key, at) for key in more)]
     if isinstance(metrics, str):
-        raise InvalidTypeError(f"`metrics` must be a list; write [{metrics!r}]")
+        raise InvalidTypeError(f"`metrics` is a string; pass a list: [{metrics!r}]")
     if hasattr(metrics, "compute"):
-        raise InvalidTypeError(f"`metrics` must be a list of specs; write [{metrics.name}]")  # type: ignore[attr-defined]
+        raise InvalidTypeError(f"`metrics` is a single spec; pass a list: [{metrics.name}]")  # type: ignore[attr-defined]
     try:
         given = list(metrics)
     except TypeError:
-        raise InvalidTypeError(f"`metrics` must be a list of specs, got {metrics!r}") from None
+        raise InvalidTypeError(
+            f"`metrics` is {metrics!r}; it must be a list of specs or names"
+        ) from None
     specs: list[MetricSpec] = []
     for one in given:
         spec = named(one, at=at) if isinstance(one, str) else one
@@ -181,7 +183,7 @@ def chosen_metrics(
 
 
 def stored_name(name: str) -> str:
-    """Return the name under which a metric is stored; names of other things are returned as is.
+    """Return the name under which a metric is stored; other names are returned unchanged.
 
     Examples
     --------
@@ -195,7 +197,7 @@ def stored_name(name: str) -> str:
 
 
 def quantity_of(name: str) -> str | None:
-    """Return the quantity of a metric of decisions by its stored name; None for other metrics.
+    """Return the quantity of a threshold metric, given its stored name; None for other metrics.
 
     Examples
     --------
@@ -207,7 +209,7 @@ def quantity_of(name: str) -> str | None:
 
 
 def _parsed(name: str) -> tuple[str, str, str]:
-    """Return the metric, the sign after it, ``@``, ``=`` or nothing, and what follows."""
+    """Return the metric, the separator (``@``, ``=`` or nothing) and the value after it."""
     text = re.sub(r"\s*([@=])\s*", r"\1", name.strip().lower())
     head, rest = re.fullmatch(r"([^@=]*)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     for spelled in (text, head.replace("-", "_") + rest):
@@ -257,7 +259,7 @@ def _of_decisions(key: str, at: At) -> MetricSpec:
 
 
 def _of_catalogue(name: str, key: str, sign: str) -> MetricSpec:
-    """Return a metric of the catalogue, such as ``calibration_slope``, or say what to write."""
+    """Return a metric of the catalogue, such as ``calibration_slope``; raise for other names."""
     from eval_toolkit.inference.statistics import statistic_for
     from eval_toolkit.metric_specs.scores import ScoreSpec
     from eval_toolkit.metrics import CATALOGUE
@@ -272,7 +274,7 @@ def _of_catalogue(name: str, key: str, sign: str) -> MetricSpec:
 
 
 def _remedy(key: str) -> str:
-    """Return what can be written of a metric that takes no such number."""
+    """Return the valid spellings of a metric that does not take the given parameter."""
     ways = [f"{key}@0.5"] if key in QUANTITIES else [f"{key}=15" if key in _BINNED else key]
     return "write " + " or ".join([*ways, *([f"{key}@fpr=0.01"] if key in _AT_FPR else [])])
 
@@ -287,5 +289,7 @@ def _number(name: str, text: str, example: str) -> float:
                 f"metric {name!r}: {text!r} is not a number; write {example}"
             ) from None
     if not math.isfinite(number):
-        raise MissingColumnError(f"metric {name!r}: {text!r} is not a finite number")
+        raise MissingColumnError(
+            f"metric {name!r}: {text!r} is not a finite number; write {example}"
+        )
     return number

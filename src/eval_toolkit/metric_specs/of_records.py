@@ -17,11 +17,13 @@ def checked_columns(name: str, columns: Sequence[str]) -> tuple[str, ...]:
     ('gold', 'answer')
     """
     if not isinstance(name, str) or not name:
-        raise InvalidInputError(f"`name` is {name!r}; it must be the name of a metric")
+        raise InvalidInputError(f"`name` is {name!r}; it must be a non-empty string")
     if isinstance(columns, str) or not isinstance(columns, Sequence):
         raise InvalidTypeError(f"`columns` is {columns!r}; it must be a list of names")
     if not columns or not all(isinstance(column, str) and column for column in columns):
-        raise InvalidInputError(f"`columns` is {columns!r}; it must name at least one column")
+        raise InvalidInputError(
+            f"`columns` is {columns!r}; it must contain at least one column, as non-empty strings"
+        )
     return tuple(columns)
 
 

@@ -156,7 +156,7 @@ def on_columns(spec: ScoreSpec, *, label: str, score: str, name: str | None = No
     spec : ScoreSpec
         Metric such as ``ece()``, `brier` or `roc_auc`.
     label : str
-        Column of 0 and 1, such as whether an answer was right.
+        Column of 0 and 1, such as whether an answer was correct.
     score : str
         Column of scores, such as the confidence in the answer.
     name : str, optional
@@ -187,7 +187,7 @@ def on_columns(spec: ScoreSpec, *, label: str, score: str, name: str | None = No
         raise InvalidTypeError(f"`spec` is {spec!r}; it must be a metric of labels and scores")
     for argument, given in (("label", label), ("score", score), ("name", name)):
         if (given is None and argument != "name") or given == "":
-            raise InvalidInputError(f"`{argument}` is {given!r}; it must be a name")
+            raise InvalidInputError(f"`{argument}` is {given!r}; it must be a non-empty string")
     source = spec.source or spec.name
     name = name or f"{score}_{source}"
     return replace(spec, name=name, columns=(label, score), source=source)

@@ -96,7 +96,7 @@ def from_columns(
 
     named = checked_columns(name, columns)
     if len(set(named)) < len(named):
-        raise InvalidInputError(f"`columns` is {columns!r}; it must name each column once")
+        raise InvalidInputError(f"`columns` is {columns!r}; names must be unique")
     check_bounds(bounds)
     up = direction(higher_is_better, name)
     if not is_statistic(metric):
@@ -108,6 +108,6 @@ def from_columns(
     read = columns_of(statistic)
     if len(read) != len(columns):
         raise InvalidInputError(
-            f"`columns` is {columns!r}; {statistic.name} reads {', '.join(map(repr, read))}"
+            f"`columns` is {columns!r}; {statistic.name} needs {len(read)}: {', '.join(map(repr, read))}"
         )
     return StatisticSpec(name, named, statistic, up)

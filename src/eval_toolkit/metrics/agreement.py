@@ -33,7 +33,7 @@ def cohen_kappa(
     labels: Sequence[Any] | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Return Cohen's kappa: agreement of two label vectors beyond chance.
+    """Return Cohen's kappa: chance-corrected agreement of two label vectors.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def cohen_kappa(
     Raises
     ------
     InvalidInputError
-        If the vectors are empty, not 1-D, differ in length, or contain values that are not labels.
+        If the vectors are empty, not 1-D, differ in length, or contain values that are not in ``labels``.
     UndefinedMetricError
         If both vectors are constant with the same label, so that chance agreement is perfect.
 
@@ -88,7 +88,9 @@ def cohen_kappa(
     else:
         by_chance = float(first_share @ penalties(n_classes, chosen) @ second_share)
     if by_chance == 0.0:
-        raise UndefinedMetricError("cohen_kappa is undefined: both vectors are constant and equal")
+        raise UndefinedMetricError(
+            "cohen_kappa is undefined: all labels in both vectors are the same"
+        )
     return 1.0 - observed / by_chance
 
 
@@ -153,8 +155,8 @@ class AlphaParts:
         self.n_values = len(values)
         if self.n_values > _MAX_VALUES.get(level, self.n_values):
             raise InvalidInputError(
-                f"`ratings` hold {self.n_values} different values; {level} ones may be at most "
-                f"{_MAX_VALUES[level]}, use level='interval' or coarser ratings"
+                f"`ratings` has {self.n_values} distinct values; the limit for level={level!r} is "
+                f"{_MAX_VALUES[level]}. Use level='interval' or coarser ratings"
             )
         self.rated = np.flatnonzero((codes >= 0).sum(axis=0) >= 2)
         """Units with at least two ratings."""
@@ -242,31 +244,35 @@ def _rating_codes(
     """Return codes of the ratings (−1 if missing) and the distinct values."""
     rows = [list(row) for row in ratings]
     if len(rows) < 2 or not rows[0]:
-        raise InvalidInputError("`ratings` must hold one row per rater, at least two, none empty")
+        raise InvalidInputError(
+            "`ratings` must have at least two rows, one per rater, and no empty row"
+        )
     for i, row in enumerate(rows):
         if len(row) != len(rows[0]):
             raise InvalidInputError(
                 f"ratings[{i}] has {len(row)} entries but ratings[0] has {len(rows[0])}; every "
-                "rater has one entry per unit, None where there is no rating"
+                "rater needs one entry per unit, None if there is no rating"
             )
     flat = np.empty(len(rows) * len(rows[0]), dtype=object)
     flat[:] = [value for row in rows for value in row]
     given = np.array([not validation.is_missing(value) for value in flat])
     if not given.any():
-        raise UndefinedMetricError("krippendorff_alpha is undefined: there is no rating")
+        raise UndefinedMetricError("krippendorff_alpha is undefined: there are no ratings")
     codes = np.full(len(flat), -1, dtype=np.int64)
     codes[given], n_values = label_codes(flat[given], labels, "ratings")
     values = np.arange(n_values, dtype=np.float64)
     is_text = any(isinstance(value, str) for value in flat[given])
     if is_text and level != "nominal" and labels is None:
         raise InvalidInputError(
-            f"`ratings` hold strings, which have no {level} differences; pass `labels` in their "
-            "order (ordinal) or numbers"
+            f"`ratings` contains strings, which have no {level} scale; pass `labels` in order (for "
+            "level='ordinal') or numbers"
         )
     if level in ("interval", "ratio"):
         values[codes[given]] = validation.vector(flat[given], "ratings")
         if level == "ratio" and values.min() < 0.0:
-            raise InvalidInputError("`ratings` hold a negative number; ratios need zero or more")
+            raise InvalidInputError(
+                "`ratings` contains a negative number; level='ratio' requires numbers of at least 0"
+            )
     return codes.reshape(len(rows), -1), values
 
 
@@ -280,8 +286,8 @@ def paired_codes(
     kinds = _label_kind(np.asarray(first)), _label_kind(np.asarray(second))
     if set(kinds) == {"numbers", "strings"}:
         raise InvalidInputError(
-            f"`{names[0]}` holds {kinds[0]} but `{names[1]}` holds {kinds[1]}; both must use the "
-            "same type of labels"
+            f"`{names[0]}` contains {kinds[0]} but `{names[1]}` contains {kinds[1]}; both must have "
+            "the same type of labels"
         )
     both = np.concatenate([identifiers(first, names[0]), identifiers(second, names[1])])
     codes, n_classes = label_codes(both, labels, names[0])
@@ -299,7 +305,7 @@ def label_codes(
         raise InvalidInputError("`labels` contains a class twice")
     for value in values.tolist():
         if value not in place:
-            raise InvalidInputError(f"`{name}` holds {value!r}, which is not among `labels`")
+            raise InvalidInputError(f"`{name}` contains {value!r}, which is not in `labels`")
     return np.array([place[value] for value in values.tolist()], dtype=np.int64), len(place)
 
 

@@ -86,13 +86,15 @@ def _counts(n_attempts: ArrayLike, n_correct: ArrayLike, k: int) -> tuple[IntArr
     c = np.atleast_1d(np.asarray(n_correct))
     for name, counts in (("n_attempts", n), ("n_correct", c)):
         if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any():
-            raise InvalidInputError(f"`{name}` must hold counts, one per unit")
+            raise InvalidInputError(
+                f"`{name}` must be a vector of non-negative integers, one per unit"
+            )
     if n.shape != c.shape:
         raise InvalidInputError(f"`n_attempts` has {len(n)} units but `n_correct` has {len(c)}")
     if (c > n).any():
         unit = int(np.argmax(c > n))
-        raise InvalidInputError(f"n_correct[{unit}] is {c[unit]} of {n[unit]} attempts")
+        raise InvalidInputError(f"n_correct[{unit}] is {c[unit]}, more than the {n[unit]} attempts")
     if (n < k).any():
         unit = int(np.argmax(n < k))
-        raise UndefinedMetricError(f"unit {unit} has {n[unit]} attempts; {k} are needed")
+        raise UndefinedMetricError(f"unit {unit} has {n[unit]} attempts; at least k={k} are needed")
     return n.astype(np.int64), c.astype(np.int64)

@@ -402,7 +402,7 @@ def single_class_threshold_metrics(
     counts = confusion_counts(y_true, y_score, threshold)
     if counts.n_positive and counts.n_negative:
         raise InvalidInputError(
-            f"`y_true` holds both classes ({counts.n_positive} of {counts.n} positive); "
+            f"`y_true` contains both classes ({counts.n_positive} of {counts.n} positive); "
             "use metrics_at_threshold"
         )
     metrics: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Conditions under which metrics are defined, and placeholder results for undefined ones."""
+"""Whether metrics are defined for the data, and placeholder results for undefined ones."""
 
 import re
 from collections.abc import Collection
@@ -97,8 +97,8 @@ def is_metric_defined_for_slice(
 
     if name not in CATALOGUE and on_unknown == "raise":
         raise InvalidInputError(
-            f"`metric_name` is {metric_name!r}, which the catalogue does not know; say which "
-            "metrics need both classes with incompatible_metrics={…}"
+            f"`metric_name` is {metric_name!r}, which is not in the catalogue; pass the metrics that "
+            "need both classes as incompatible_metrics={…}"
         )
     if incompatible_metrics is not SINGLE_CLASS_INCOMPATIBLE_METRICS or name not in CATALOGUE:
         return True

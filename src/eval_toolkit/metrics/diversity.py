@@ -113,7 +113,9 @@ def self_similarity(texts: Sequence[str], n: int = 2) -> float:
     """
     vectors = gram_vectors(texts, n)
     if vectors.n_texts < 2:
-        raise UndefinedMetricError("self_similarity is undefined: one text; it needs two or more")
+        raise UndefinedMetricError(
+            "self_similarity is undefined for a single text; pass at least two"
+        )
     total = np.bincount(vectors.grams, vectors.values)
     count = vectors.n_texts
     mean = (float(total @ total) - count) / (count * (count - 1))
@@ -178,7 +180,7 @@ def _grams(words: list[str], n: int) -> Iterable[tuple[str, ...]]:
 
 def _strings(texts: Sequence[str]) -> Sequence[str]:
     if isinstance(texts, str):
-        raise InvalidTypeError("`texts` is one text; give a list of texts")
+        raise InvalidTypeError("`texts` is a single string; pass a list of strings")
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise InvalidTypeError(f"texts[{row}] is {text!r}; it must be a string")

@@ -78,4 +78,4 @@ def fit_logistic(
         # Newton's method converges quadratically: after a step this small, the error is negligible.
         if gradient @ step <= 1e-12 * reached:
             return coefficients
-    raise InfeasibleError("the logistic fit did not converge: the classes barely overlap")
+    raise InfeasibleError("the logistic fit did not converge: the classes are (nearly) separated")

@@ -160,8 +160,8 @@ def quantile_stratified_pr_auc(
     n, n_positive = int(np.count_nonzero(kept)), int(np.count_nonzero(labels & kept))
     if min(n_positive, n - n_positive) < _MIN_PER_CLASS:
         raise UndefinedMetricError(
-            f"quantile_stratified_pr_auc is undefined: between the quantiles are {n_positive} "
-            f"positives and {n - n_positive} negatives; it needs {_MIN_PER_CLASS} of each"
+            f"quantile_stratified_pr_auc is undefined: there are {n_positive} positives and "
+            f"{n - n_positive} negatives between the quantiles; it needs {_MIN_PER_CLASS} of each"
         )
     return {
         "pr_auc": pr_auc(labels[kept], scores[kept]),

@@ -73,16 +73,20 @@ def maj_at_k(
 
 def _of_unit(unit: int, answers: Sequence[Hashable], correct: ArrayLike, k: int) -> float:
     if isinstance(answers, str):
-        raise InvalidTypeError(f"answers[{unit}] is a text; it must be a list of answers")
+        raise InvalidTypeError(f"answers[{unit}] is a string; it must be a list of answers")
     marks = np.asarray(correct, dtype=np.float64)
     if marks.shape != (len(answers),):
         raise InvalidInputError(
-            f"correct[{unit}] has the shape {marks.shape}; there are {len(answers)} answers"
+            f"correct[{unit}] has shape {marks.shape}; it must have one value for each of the {len(answers)} answers"
         )
     if not ((marks >= 0.0) & (marks <= 1.0)).all():
-        raise InvalidInputError(f"correct[{unit}] must hold 0 (wrong) or 1 (right)")
+        raise InvalidInputError(
+            f"correct[{unit}] must have values from 0 (incorrect) to 1 (correct)"
+        )
     if len(answers) < k:
-        raise UndefinedMetricError(f"unit {unit} has {len(answers)} attempts; {k} are needed")
+        raise UndefinedMetricError(
+            f"unit {unit} has {len(answers)} attempts; at least k={k} are needed"
+        )
     votes: dict[Hashable, list[float]] = {}
     for answer, mark in zip(answers, marks.tolist(), strict=True):
         if answer is not None:
@@ -99,7 +103,7 @@ def _of_unit(unit: int, answers: Sequence[Hashable], correct: ArrayLike, k: int)
 
 @functools.lru_cache(maxsize=4096)
 def _wins(own: int, others: tuple[int, ...], blank: int, k: int) -> float:
-    """Return how often an answer given ``own`` times wins a draw of k; a t-way tie counts 1/t.
+    """Return the number of draws won by an answer given ``own`` times; a t-way tie counts 1/t.
 
     For each possible number of votes v, a polynomial counts the ways in which all others get at
     most v: the power of x is their number of votes, the row the number of ties.

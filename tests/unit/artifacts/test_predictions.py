@@ -91,14 +91,17 @@ def test_equal_predictions_give_equal_bytes(tmp_path):
         ({"scores": [0.1, np.nan, 0.2]}, r"scores\[1\] is nan; `scores` must be finite"),
         ({"scores": [0.1]}, "`y_true` has 3 rows but `scores` has 1"),
         ({"row_ids": ["a", "b"]}, "`row_id` has 2 entries but `labels` has 3"),
-        ({"row_ids": ["a", None, "c"]}, r"row_id\[1\] is missing; every row needs one"),
-        ({"row_ids": ["a", "b", "a"]}, r"row_id\[2\] is 'a' like row_id\[0\]; ids must be unique"),
+        ({"row_ids": ["a", None, "c"]}, r"row_id\[1\] is missing; every row needs a value"),
+        (
+            {"row_ids": ["a", "b", "a"]},
+            r"row_id\[2\] and row_id\[0\] are both 'a'; ids must be unique",
+        ),
         ({"texts": ["a"]}, "`texts` has 1 entries but `labels` has 3"),
         ({"texts": IDS, "content_hashes": IDS}, "give `texts` or `content_hashes`, not both"),
-        ({"columns": {"Label": IDS}}, "`columns` has 'Label', which is a column already"),
+        ({"columns": {"Label": IDS}}, "`columns` has the name 'Label', which is already used"),
         ({"row_ids": "abc"}, "`row_id` must be a sequence, one entry per row, got 'abc'"),
         ({"groups": 5}, "`group` must be a sequence, one entry per row, got 5"),
-        ({"media_type": "application/json"}, "there is no built-in reader for the media type"),
+        ({"media_type": "application/json"}, "no built-in reader supports the media type"),
         ({"columns": {"x": [1]}}, "`x` has 1 entries but `labels` has 3"),
     ],
 )
@@ -114,9 +117,9 @@ def test_an_id_may_occur_once_per_scorer_and_slice(tmp_path):
     )
     both = load_predictions(ref)
     assert both.where(scorer="n").scores.tolist() == [0.2]
-    with pytest.raises(InvalidInputError, match=r"there is no scorer 'x'; there is \['m', 'n'\]"):
+    with pytest.raises(InvalidInputError, match=r"no scorer 'x'; available: \['m', 'n'\]"):
         both.where(scorer="x")
-    with pytest.raises(InvalidInputError, match="there is no slice 's'; there is none"):
+    with pytest.raises(InvalidInputError, match="no slice 's'; available: none"):
         both.where(slice="s")
 
 
@@ -135,7 +138,7 @@ def test_a_changed_file_is_refused(tmp_path):
 
 def test_a_wrong_row_count_is_refused(tmp_path):
     ref = write_predictions(tmp_path / "p.csv", labels=LABELS, scores=SCORES)
-    with pytest.raises(ArtifactError, match=r"p.csv: has 3 rows but the reference says 4"):
+    with pytest.raises(ArtifactError, match=r"p.csv: has 3 rows, but the reference states 4"):
         load_predictions({**ref.to_dict(), "n_rows": 4})
 
 
@@ -167,7 +170,11 @@ JSONL = "application/jsonl"
     [
         ("y,z\n1,0.5\n", CSV, r"p.dat: there is no column 's'; the columns are 'y', 'z'"),
         ("y,s,id\n1,0.5,a\n1,,b\n", CSV, r"p.dat: row 2: 's' is missing"),
-        ("y,s,id\n1,0.5,a\n1,0.5,\n", CSV, r"p.dat: row 2: 'id' is missing; every row needs one"),
+        (
+            "y,s,id\n1,0.5,a\n1,0.5,\n",
+            CSV,
+            r"p.dat: row 2: 'id' is missing; every row needs a value",
+        ),
         ("y,s,id\n1,0.5,a\n0.7,0.5,b\n", CSV, r"p.dat: row 2: 'y' is 0.7; labels must be 0 or 1"),
         ("y,s,id\nspam,0.5,a\n", CSV, r"""p.dat: (row 1: 'y' is|line 2: .*) ['"]spam"""),
         ("y,s,id\n1,inf,a\n", CSV, r"p.dat: row 1: 's' is 'inf'"),
@@ -192,7 +199,7 @@ def test_the_media_type_alone_decides(tmp_path):
     assert load_predictions(ref).scores.tolist() == [0.5]
     for name in ("application/json", "text/html", ""):
         payload = {**ref.to_dict(), "media_type": name or "x/y"}
-        with pytest.raises(ValueError, match="there is no built-in reader for the media type"):
+        with pytest.raises(ValueError, match="no built-in reader supports the media type"):
             load_predictions(payload)
 
 
@@ -352,41 +359,41 @@ def test_what_was_not_checked_is_said():
     with_ids = arrays(row_ids=IDS)
     hashed = arrays(row_ids=IDS, content_hashes=IDS)
     assert pair_predictions(with_ids, hashed).note == (
-        "baseline without content hashes: whether a row's content is the same was not checked"
+        "no content hashes in baseline: it was not checked whether the content of the rows is the same"
     )
     assert pair_predictions(arrays(), arrays(), names=("A", "B")).note == (
-        "no row ids: rows were paired by position; A and B without content hashes: whether a row's "
-        "content is the same was not checked"
+        "no row ids: rows were paired by position; no content hashes in A and B: it was not checked "
+        "whether the content of the rows is the same"
     )
 
 
 @each(
     ("a", "b", "message"),
     [
-        (arrays(), arrays(row_ids=IDS), "baseline has no row ids but candidate has"),
-        (arrays(row_ids=IDS), arrays(), "candidate has no row ids but baseline has"),
+        (arrays(), arrays(row_ids=IDS), "baseline has no row ids but candidate does"),
+        (arrays(row_ids=IDS), arrays(), "candidate has no row ids but baseline does"),
         (
             arrays(row_ids=IDS),
             arrays(row_ids=["a", "b", "d"]),
-            "1 of 3 row ids of baseline are not in candidate, the first is 'c'",
+            "1 of 3 row ids of baseline are not in candidate, such as 'c'",
         ),
         (
             arrays([0], [0.5], row_ids=["a"]),
             arrays(row_ids=IDS),
-            "2 of 3 row ids of candidate are not in baseline, the first is 'b'",
+            "2 of 3 row ids of candidate are not in baseline, such as 'b'",
         ),
         (
             arrays(row_ids=IDS, content_hashes=["1", "2", "3"]),
             arrays(row_ids=IDS, content_hashes=["1", "X", "3"]),
-            "1 of 3 rows have another content hash in candidate than in baseline, the first at id 'b'",
+            "1 of 3 rows differ in content hash between baseline and candidate, first at id 'b'",
         ),
-        (arrays(row_ids=IDS), arrays([0, 0, 1], row_ids=IDS), "another label .* id 'b': 1 and 0"),
-        (arrays(), arrays([1, 1, 1]), "another label .* first at row 1: 0 and 1"),
+        (arrays(row_ids=IDS), arrays([0, 0, 1], row_ids=IDS), "differ in label .* id 'b': 1 and 0"),
+        (arrays(), arrays([1, 1, 1]), "differ in label .* first at row 1: 0 and 1"),
         (arrays(), arrays([0], [0.5]), "baseline has 3 rows and candidate has 1; without row ids"),
         (
             arrays(row_ids=IDS, groups=["g", "g", "g"]),
             arrays(row_ids=IDS, groups=["g", "g", "h"]),
-            "another group .* id 'c'",
+            "differ in group .* id 'c'",
         ),
         (
             arrays(row_ids=["a", "a", "b"]),

@@ -131,7 +131,9 @@ def test_missing_values_of_pandas_are_absences_too() -> None:
 
 
 def test_keys_that_become_one_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match="the value at a has two keys that are '1' as text"):
+    with pytest.raises(
+        InvalidInputError, match="the value at a has two keys that become '1' as text"
+    ):
         sanitize_for_json({"a": {1: "x", "1": "y"}})
 
 
@@ -161,10 +163,13 @@ def test_half_a_surrogate_pair_survives(tmp_path) -> None:
     [
         (b"", r"x.json: the file is empty \(0 bytes\)"),
         (b'{"a": 1,\n "b" 2}', r"x.json: line 2: malformed JSON: .* \(column 6\)"),
-        (b"[NaN]", "x.json: NaN is not JSON; store absence as a skipped cell"),
+        (b"[NaN]", "x.json: NaN is not valid JSON; use null for missing values"),
         (b'["\xff"]', "x.json: not UTF-8 at byte 2"),
         (b"[" * 100_000, "x.json: malformed JSON: nested too deeply"),
-        (b"1" * 5000, "x.json: malformed JSON: an integer of 5000 digits; 308 are the most"),
+        (
+            b"1" * 5000,
+            "x.json: malformed JSON: an integer has 5000 digits; at most 308 are allowed",
+        ),
     ],
 )
 def test_unreadable_json(tmp_path, data, message) -> None:
@@ -244,17 +249,17 @@ def test_mappings_paths_and_prefixes_are_taken(tmp_path) -> None:
     ("given", "error", "message"),
     [
         ({"uri": ""}, InvalidInputError, "`uri` is empty"),
-        ({"uri": 3}, InvalidTypeError, "`uri` must be text, got 3"),
+        ({"uri": 3}, InvalidTypeError, "`uri` must be a string, got 3"),
         ({"media_type": ""}, InvalidInputError, "`media_type` is empty"),
         ({"n_rows": True}, InvalidTypeError, "`n_rows` must be an integer, got True"),
         ({"n_rows": -1}, InvalidInputError, "`n_rows` is -1; it must be at least 0"),
         ({"role": ""}, InvalidInputError, "`role` is empty"),
-        ({"role": []}, InvalidInputError, "`role` is empty; it must hold at least one"),
+        ({"role": []}, InvalidInputError, "`role` is empty; it must contain at least one"),
         ({"role": ["a", ""]}, InvalidInputError, r"`role\[1\]` is empty"),
-        ({"role": {"a"}}, InvalidTypeError, "`role` must be text or a list of texts"),
-        ({"role": 7}, InvalidTypeError, "`role` must be text or a list of texts, got 7"),
+        ({"role": {"a"}}, InvalidTypeError, "`role` must be a string or a list of strings"),
+        ({"role": 7}, InvalidTypeError, "`role` must be a string or a list of strings, got 7"),
         ({"sha256": "abc"}, InvalidInputError, "`sha256` is 'abc'; it must be 64 hex"),
-        ({"sha256": None}, InvalidTypeError, "`sha256` must be text, got None"),
+        ({"sha256": None}, InvalidTypeError, "`sha256` must be a string, got None"),
         ({"columns": {"label": "y"}}, InvalidInputError, "`columns` has no 'score'"),
         ({"columns": ["y", "s"]}, InvalidTypeError, "`columns` must be a mapping, got list"),
         (
@@ -275,7 +280,7 @@ def test_references_are_checked(given, error, message) -> None:
     ("given", "message"),
     [
         ({"label": ""}, "`label` is empty"),
-        ({"score": None}, "`score` must be text, got None"),
+        ({"score": None}, "`score` must be a string, got None"),
         ({"row_id": ""}, "`row_id` is empty"),
         ({"provenance": "x"}, "`provenance` must be a mapping"),
     ],

@@ -199,7 +199,7 @@ class TestSolvers:
     def test_separation_without_a_ridge_is_an_error_not_a_bad_fit(self, monkeypatch):
         monkeypatch.setattr(_solve, "RIDGE", 0.0)
         x = np.array([[0.0], [1.0], [2.0], [3.0]])
-        with pytest.raises(InfeasibleError, match="barely overlap"):
+        with pytest.raises(InfeasibleError, match="separated"):
             logistic_regression(x, np.array([0.0, 0.0, 1.0, 1.0]))
 
 

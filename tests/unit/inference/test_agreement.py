@@ -119,12 +119,16 @@ class TestAlpha:
     @pytest.mark.parametrize(
         ("ratings", "options", "message"),
         [
-            ([[1, 2]], {}, "one row per rater, at least two"),
+            ([[1, 2]], {}, "at least two rows, one per rater"),
             ([[1, 2], [1]], {}, r"ratings\[1\] has 1 entries but ratings\[0\] has 2"),
             ([["a", "b"], ["a", "b"]], {"level": "ordinal"}, "pass `labels`"),
             ([[1, -2], [1, 2]], {"level": "ratio"}, "negative"),
             ([[1, 2], [1, 2]], {"level": "cardinal"}, "`level` is 'cardinal'"),
-            (np.arange(200.0).reshape(2, 100), {"level": "ordinal"}, "at most 64"),
+            (
+                np.arange(200.0).reshape(2, 100),
+                {"level": "ordinal"},
+                "the limit for level='ordinal' is 64",
+            ),
         ],
     )
     def test_ratings_that_do_not_fit(self, ratings, options, message) -> None:

@@ -133,7 +133,7 @@ class TestFactories:
     def test_a_given_threshold_cannot_be_refitted(self) -> None:
         fitted = fit_operating_points(Y, S, [MaxF1Selector()])["max_f1"]
         for at in (0.5, fitted):
-            with pytest.raises(InvalidInputError, match="'refit'` needs a selector"):
+            with pytest.raises(InvalidInputError, match="'refit'` requires a selector"):
                 op.op_f1(at, ci_policy="refit")
 
     def test_unknown_policy(self) -> None:
@@ -297,7 +297,9 @@ class TestRefit:
         diff = paired_bootstrap_diff(Y, S, other, spec, n_resamples=100)
         expected = spec.compute(Y, other) - spec.compute(Y, S)
         assert diff.delta == pytest.approx(expected)
-        with pytest.raises(InvalidInputError, match="each scorer selects for itself"):
+        with pytest.raises(
+            InvalidInputError, match="selects a threshold for each scorer separately"
+        ):
             paired_bootstrap_diff(Y, S, other, op.op_f1(MaxF1Selector(), ci_policy="fixed"))
 
     def test_comparing_scorers_at_one_threshold(self) -> None:

@@ -159,7 +159,9 @@ class TestMeanOf:
 
     @pytest.mark.parametrize("column", ["", None, 3])
     def test_it_must_be_a_name(self, column: Any) -> None:
-        with pytest.raises(InvalidInputError, match=r"`column` is .*; it must be the name"):
+        with pytest.raises(
+            InvalidInputError, match=r"`column` is .*; it must be a non-empty string"
+        ):
             ms.mean_of(column)
 
     def test_labels_and_scores_are_columns(self) -> None:
@@ -179,7 +181,7 @@ class TestMeanOf:
             (lambda: ms.mean_of("reward").compute(Y, S), "needs records with that column"),
             (
                 lambda: bootstrap_ci(Y, S, ms.mean_of("reward")),
-                "there is no column 'reward'; there are 'label', 'score'; `summarise` reads",
+                "there is no column 'reward'; the columns are 'label', 'score'; use `summarise`",
             ),
         ):
             with pytest.raises(InvalidInputError, match=message):
@@ -192,5 +194,7 @@ def test_bounds_are_the_smaller_before_the_larger(bounds: Any) -> None:
         lambda: ms.mean_of("reward", bounds=bounds),
         lambda: ms.ratio_of("share", "hits", "words", bounds=bounds),
     ):
-        with pytest.raises(InvalidInputError, match=r"`bounds` is .* the smallest value and then"):
+        with pytest.raises(
+            InvalidInputError, match=r"`bounds` is .* it must be \(smallest, largest\)"
+        ):
             made()

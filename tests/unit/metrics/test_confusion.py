@@ -224,16 +224,16 @@ class TestKappa:
         assert cohen_kappa([0, 1], [1, 0]) == -1.0
 
     def test_constant_raters(self) -> None:
-        with pytest.raises(UndefinedMetricError, match="constant and equal"):
+        with pytest.raises(UndefinedMetricError, match="all labels in both vectors are the same"):
             cohen_kappa([1, 1], [1, 1])
-        with pytest.raises(UndefinedMetricError, match="constant and equal"):
+        with pytest.raises(UndefinedMetricError, match="all labels in both vectors are the same"):
             cohen_kappa([1, 1, 0], [1, 1, 1], sample_weight=[0.3, 0.1, 0.0])
         assert cohen_kappa([1, 1], [0, 0]) == 0.0
 
     @pytest.mark.parametrize(
         ("a", "b", "message"),
         [
-            ([1, 0], ["1", "0"], "`y_true` holds numbers but `y_pred` holds strings"),
+            ([1, 0], ["1", "0"], "`y_true` contains numbers but `y_pred` contains strings"),
             ([1, 0, 1], [1, 0], "`y_pred` has 2 rows"),
             ([], [], "`y_true` is empty"),
             ([[1], [0]], [1, 0], "`y_true` must be 1-D"),

@@ -109,7 +109,10 @@ class TestQuantileStratified:
 
     def test_ten_of_each_class_are_needed(self) -> None:
         y, length = [0] * 30 + [1] * 9, list(range(39))
-        with pytest.raises(UndefinedMetricError, match="9 positives and 30 negatives; it needs 10"):
+        with pytest.raises(
+            UndefinedMetricError,
+            match="9 positives and 30 negatives between the quantiles; it needs 10",
+        ):
             quantile_stratified_pr_auc(y, y, length, 0.0, 1.0)
 
     def test_refusals(self) -> None:
@@ -173,7 +176,7 @@ def test_definedness_of_sets_of_ones_own_and_of_unknown_names() -> None:
     assert not is_metric_defined_for_slice("AUROC", **own)
     assert is_metric_defined_for_slice("pr_auc", **own)
     assert is_metric_defined_for_slice("mine", is_single_class=True)
-    with pytest.raises(InvalidInputError, match="'mine', which the catalogue does not know"):
+    with pytest.raises(InvalidInputError, match="'mine', which is not in the catalogue"):
         is_metric_defined_for_slice("mine", is_single_class=True, on_unknown="raise")
 
 
@@ -197,6 +200,8 @@ class TestStrataOfAnyType:
         assert got == {"unlabeled": {"recall": 2 / 3, "n": 3, "tp": 2, "fn": 1}}
 
     def test_unhashable_strata_are_refused(self) -> None:
-        message = r"strata\[1\] is \['b', 'c'\]; `strata` must hold strings, numbers or other hash"
+        message = (
+            r"strata\[1\] is \['b', 'c'\]; `strata` must contain strings, numbers or other hash"
+        )
         with pytest.raises(InvalidInputError, match=message):
             stratified_recall(self.Y, self.S, 0.5, ["a", ["b", "c"], "d"])

@@ -94,13 +94,15 @@ class TestFunction:
         votes._wins.cache_clear()
 
     def test_mistakes(self) -> None:
-        with pytest.raises(UndefinedMetricError, match="unit 1 has 1 attempts; 2 are needed"):
+        with pytest.raises(
+            UndefinedMetricError, match="unit 1 has 1 attempts; at least k=2 are needed"
+        ):
             maj_at_k([["a", "b"], ["a"]], [[1, 0], [1]], 2)
-        with pytest.raises(InvalidInputError, match=r"correct\[0\] has the shape \(1,\)"):
+        with pytest.raises(InvalidInputError, match=r"correct\[0\] has shape \(1,\)"):
             maj_at_k([["a", "b"]], [[1]], 1)
-        with pytest.raises(InvalidInputError, match="must hold 0"):
+        with pytest.raises(InvalidInputError, match="must have values from 0"):
             maj_at_k([["a"]], [[2]], 1)
-        with pytest.raises(InvalidTypeError, match="is a text"):
+        with pytest.raises(InvalidTypeError, match="is a string"):
             maj_at_k(["ab"], [[1, 0]], 1)
         with pytest.raises(InvalidInputError, match="has 1 units but `correct` has 0"):
             maj_at_k([["a"]], [], 1)

@@ -275,9 +275,9 @@ class TestKinds:
 
     def test_a_share_has_the_bounds_of_one(self) -> None:
         assert ms.mean_of("hit", kind="share").bounds == (0.0, 1.0)
-        with pytest.raises(InvalidInputError, match="those of a share are 0 and 1"):
+        with pytest.raises(InvalidInputError, match=r"with kind='share' it must be \(0, 1\)"):
             ms.mean_of("hit", kind="share", bounds=(0.0, 5.0))
-        with pytest.raises(InvalidInputError, match="kind='bounded' needs finite ones"):
+        with pytest.raises(InvalidInputError, match="kind='bounded' both must be finite"):
             ms.mean_of("hit", kind="bounded")
 
 
