@@ -100,10 +100,7 @@ def cache_identity(scorer: Any, name: str, fitted_on: str = "", columns: Sequenc
 
     ``columns`` are the ordered column names if the scorer receives a data frame.
 
-    Raises
-    ------
-    InvalidInputError
-        If the scorer has no version, because stale scores could not be detected.
+    A scorer without a version is an error, because stale scores could not be detected.
     """
     version = getattr(scorer, "version", None)
     if not isinstance(version, str) or not version:
@@ -119,10 +116,7 @@ def cache_identity(scorer: Any, name: str, fitted_on: str = "", columns: Sequenc
 def cache_key(identity: str, item: Any, name: str) -> str:
     """Return the key of the score of one input.
 
-    Raises
-    ------
-    InvalidTypeError
-        If the input contains values other than strings and numbers, which have no stable hash.
+    Values other than strings and numbers have no stable hash and are an error.
     """
     try:
         text = json.dumps(item, sort_keys=True, ensure_ascii=True)

@@ -67,13 +67,7 @@ class Part:
 
 
 def checked_pairs(pairs: Any, scorers: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Return pairs of scorer names.
-
-    Raises
-    ------
-    InvalidInputError, MissingColumnError
-        If an entry is not a pair, or a name is unknown.
-    """
+    """Return pairs of scorer names."""
     if pairs is None:
         return ()
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):

@@ -62,11 +62,8 @@ def checked_checks(checks: Any) -> list[LeakageCheck]:
 def guarded(slices: Mapping[str, Any], checks: Sequence[LeakageCheck], policy: str) -> Guarded:
     """Run the checks on all slices together and apply the policy.
 
-    Raises
-    ------
-    LeakageError
-        Under "raise", for findings of severity "error"; under "drop", for findings that cannot be
-        resolved by dropping rows.
+    Raises `LeakageError` under "raise", for findings of severity "error", and under "drop", for
+    findings that cannot be resolved by dropping rows.
     """
     validation.choice(policy, "on_leakage", LEAKAGE_POLICIES)
     given = dict(slices)

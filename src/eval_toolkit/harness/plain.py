@@ -43,11 +43,7 @@ class PlainRows:
     def of(cls, data: Any, scorers: Any) -> "PlainRows":
         """Read a table, and call the scorers that are not columns.
 
-        Raises
-        ------
-        InvalidInputError, InvalidTypeError, MissingColumnError
-            If a scorer is neither a column, a function nor an object with ``predict_proba``; and
-            as in `read_predictions`.
+        A scorer is a column, a function or an object with ``predict_proba``.
 
         Examples
         --------

@@ -273,21 +273,8 @@ def summarised_parts(
 ) -> tuple[dict[Subject, Scorecard], dict[str, Any]]:
     """Summarise slices and their parts; the whole slice comes first.
 
-    Parameters
-    ----------
-    jobs : iterable of Job
-        Slices and parts to summarise.
-    specs : mapping
-        Metrics of each subject.
-    how : SummarySpec
-        Settings of the summary.
-    estimated : callable, optional
-        Estimator as returned by `Shown.estimator`.
-
-    Returns
-    -------
-    tuple of dict
-        Scorecard of each subject including its parts, and the cells in the stored format.
+    ``estimated`` is as returned by `Shown.estimator`. The result has the scorecard of each subject
+    including its parts, and the cells in the stored format.
     """
     cards: dict[Subject, dict[str, Scorecard]] = {}
     by_slice: dict[str, Any] = {}

@@ -35,25 +35,8 @@ def summarised_folds(
 ) -> tuple[dict[Subject, Scorecard], dict[str, Any]]:
     """Summarise each fold of a stored run, and the means over the folds.
 
-    Parameters
-    ----------
-    run : Run
-        Run with folds, for which `has_folds` is true.
-    records : mapping
-        Records of the run by subject.
-    specs : mapping
-        Metrics of each subject.
-    columns : sequence of str
-        Columns whose values define parts of the folds.
-    how : SummarySpec
-        Settings of the summary.
-    each : callable
-        Progress display over the folds.
-
-    Returns
-    -------
-    tuple of dict
-        Scorecard of each subject, with one per fold, and the cells in the stored format.
+    ``columns`` define parts of the folds, and ``each`` displays progress. The result has the
+    scorecard of each subject, with one per fold, and the cells in the stored format.
     """
     inner = [name for name in columns if name not in (FOLD, SEED)]
     cards: dict[Subject, dict[str, Scorecard]] = {subject: {} for subject in records}

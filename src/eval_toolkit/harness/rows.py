@@ -119,13 +119,7 @@ class Rows:
         return getattr(self.source, "strata_col", None) or "stratum"
 
     def check(self) -> None:
-        """Raise if groups or strata are invalid, before any row is scored.
-
-        Raises
-        ------
-        InvalidInputError
-            If a group is missing, or there is not one group or stratum per row.
-        """
+        """Raise if groups or strata are invalid, before any row is scored."""
         group_col = getattr(self.source, "group_col", None) or "groups"
         for name, values in ((group_col, self.groups), (self.part_name, self.strata)):
             if values is not None and len(values) != self.n:
@@ -192,10 +186,7 @@ def _is_frame(features: Any) -> bool:
 def named_slices(slices: Any) -> dict[str, Any]:
     """Return slices by name, from a list or a fold's dict.
 
-    Raises
-    ------
-    InvalidInputError, InvalidTypeError
-        If there are no slices, an entry is not a slice, or two slices share a name.
+    Two slices that share a name are an error, and so are none.
     """
     if isinstance(slices, EvalSliceLike):
         raise InvalidTypeError(
@@ -229,13 +220,7 @@ def named_slices(slices: Any) -> dict[str, Any]:
 def chosen_slices(
     slices: Mapping[str, Any], names: Sequence[str] | None, argument: str
 ) -> dict[str, Any]:
-    """Return the slices with these names, or all slices if None.
-
-    Raises
-    ------
-    MissingColumnError
-        If a name is unknown; the message lists the known names.
-    """
+    """Return the slices with these names, or all slices if None."""
     wanted = list(slices) if names is None else [names] if isinstance(names, str) else list(names)
     if not wanted:
         raise InvalidInputError(f"`{argument}` is empty; at least one name is needed")

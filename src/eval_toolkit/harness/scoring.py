@@ -62,13 +62,7 @@ class Scoring:
 
 
 def checked_names(scorers: Any) -> Mapping[str, Any]:
-    """Return the mapping from names to scorers, without checking the scorers.
-
-    Raises
-    ------
-    InvalidInputError, InvalidTypeError
-        If the argument is not a mapping, is empty, or a name is not a string.
-    """
+    """Return the mapping from names to scorers, without checking the scorers."""
     if not isinstance(scorers, Mapping):
         raise InvalidTypeError(
             f"`scorers` is a {type(scorers).__name__}; it must map names to scorers: "
@@ -92,10 +86,7 @@ def named_scorers(scorers: Any) -> dict[str, Any]:
 def usable_scorer(scorer: Any, name: str) -> Any:
     """Return an object with a callable ``predict_proba``.
 
-    Raises
-    ------
-    InvalidTypeError
-        If the object is a class, or has no ``predict_proba``.
+    A class is an error.
     """
     if isinstance(scorer, type):
         raise InvalidTypeError(

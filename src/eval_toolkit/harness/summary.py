@@ -33,11 +33,8 @@ def checked_summary_metrics(
 ) -> list[str] | None:
     """Return the names of the metrics to summarise; None for all.
 
-    Raises
-    ------
-    MissingColumnError
-        If a name is not a computed metric. Metrics at selected thresholds (``op_…``) are accepted,
-        because they are only known after selection.
+    Metrics at selected thresholds (``op_…``) are accepted, because they are only known after
+    selection.
     """
     if names is None:
         return None

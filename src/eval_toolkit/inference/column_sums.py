@@ -25,10 +25,7 @@ undefined."""
 def values_of_sums(function: SumsFn, sums: FloatArray, name: str) -> FloatArray:
     """Return the values of the function, with NaN for non-finite values.
 
-    Raises
-    ------
-    InvalidTypeError
-        If the function does not return one value per row.
+    Raises unless the function returns one value per row.
 
     Examples
     --------

