@@ -385,7 +385,9 @@ class TestFix:
         )
         code, _, err = command("check", tmp_path / "a.parquet", "--fix", tmp_path / "clean")
         assert code == 2
-        assert "a.parquet: the column 'Text' occurs twice, or differs from another by case" in err
+        assert (
+            "a.parquet: the column 'Text' occurs twice, or differs from another only in case" in err
+        )
         assert not (tmp_path / "clean").exists()
 
     def test_a_report_over_an_input_is_refused(

@@ -79,7 +79,7 @@ def test_standard_input_cannot_be_both_sides(command: Command, piped: Any) -> No
     piped(b"")
     code, out, err = command("compare", "-", "-")
     assert (code, out) == (2, "")
-    assert err == "error: - was given twice; standard input can be read once\n"
+    assert err == "error: - was given twice; standard input can be read only once\n"
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
@@ -188,7 +188,7 @@ def test_separator_and_decimal_mark_can_be_named(
     code, _, err = command(*arguments, "--separator", "^^")
     assert (code, err) == (
         2,
-        "error: --separator is '^^'; it must be one ASCII character, such as ; or | (tab: tab)\n",
+        "error: --separator is '^^'; it must be one ASCII character, such as ; or | (on the command line also: tab)\n",
     )
 
 
@@ -196,7 +196,7 @@ def test_thousands_are_asked_back(command: Command, tmp_path: Path) -> None:
     (tmp_path / "w.csv").write_text("label;score\n0;1,234\n1;2,345\n")
     code, _, err = command("score", tmp_path / "w.csv")
     assert code == 2
-    assert "the comma may stand for thousands; pass --decimal , if it is a decimal comma" in err
+    assert "the comma may separate thousands; pass --decimal , if it is a decimal comma" in err
 
 
 def test_tabs_by_name(command: Command, tmp_path: Path) -> None:
@@ -244,7 +244,9 @@ class TestExcel:
         opened.save(book)
         code, _, err = command("score", book)
         assert code == 2
-        assert "2 sheets have rows ('Sheet', 'more'); save the one you mean as a file" in err
+        assert (
+            "2 sheets have rows ('Sheet', 'more'); save the one to read as a separate file" in err
+        )
 
     def test_without_the_library_the_extra_is_named(
         self, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -467,8 +467,8 @@ class TestBadInput:
             ("p.csv", "prompt,type\n", "p.csv: no seed prompts"),
             ("p.csv", "a,b\n1,2\n", "no column is named like a prompt"),
             ("p.csv", "prompt,safe\nhi,maybe\n", "row 1: 'safe' is 'maybe'"),
-            ("p.json", '{"x": 1}', "it must hold a list of texts or objects"),
-            ("p.json", "[NaN]", "not JSON"),
+            ("p.json", '{"x": 1}', "it must contain a list of texts or objects"),
+            ("p.json", "[NaN]", "not valid JSON"),
             ("p.xls", "x", "cannot tell the format from the name"),
         ],
     )

@@ -266,7 +266,10 @@ class TestConsent:
 
     def test_without_namespaces_the_user_is_asked(self):
         done = self.grade("namespaces")
-        assert "EvalToolkitError: programs of models need the level 'jailed'" in done.stderr
+        assert (
+            "EvalToolkitError: model-written programs need the sandbox level 'jailed'"
+            in done.stderr
+        )
         assert "--allow-weaker-sandbox" in done.stderr
         assert done.stdout == ""
 
@@ -278,7 +281,7 @@ class TestConsent:
     @pytest.mark.parametrize("what", ["landlock", "filters"])
     def test_with_less_nothing_runs_whoever_consents(self, what):
         done = self.grade(what, **{ALLOW_WEAKER: "1"})
-        assert "programs of models are not run: no sandbox is available" in done.stderr
+        assert "model-written programs are not run: no sandbox is available" in done.stderr
         assert done.stdout == ""
 
     def test_a_level_is_measured_once(self, monkeypatch):

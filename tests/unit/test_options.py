@@ -70,7 +70,7 @@ def test_the_public_functions_still_show_every_keyword() -> None:
 
 
 def test_an_option_without_a_default_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"Drawing: \['seed'\] have either no type or no default"):
+    with pytest.raises(TypeError, match=r"Drawing: \['seed'\] need both a type and a default"):
         gathers(Drawing, n_resamples=1)
 
 

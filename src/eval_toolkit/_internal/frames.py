@@ -123,10 +123,12 @@ def _positions(rows: Any, n: int) -> IntArray:
         raise InvalidInputError(f"`rows` must be 1-D, got shape {at.shape}")
     if at.dtype == np.bool_:
         if len(at) != n:
-            raise InvalidInputError(f"`rows` is a mask of {len(at)} for a frame of {n} rows")
+            raise InvalidInputError(
+                f"`rows` is a mask with {len(at)} entries for a frame with {n} rows"
+            )
         return np.flatnonzero(at).astype(np.int64)
     if at.size and at.dtype.kind not in "iu":
-        raise InvalidTypeError(f"`rows` holds {at.dtype} values; it must hold row numbers")
+        raise InvalidTypeError(f"`rows` contains {at.dtype} values; it must contain row numbers")
     outside = (at < 0) | (at >= n)
     if outside.any():
         raise InvalidInputError(
@@ -171,7 +173,7 @@ def concat(frames: Sequence[Any]) -> Any:
 def from_columns(columns: Mapping[str, Any], backend: str | None = None) -> Any:
     """Return columns as a frame of the named library, or of the first installed one.
 
-    "columns" keeps the dict; by default it is used if no library is installed.
+    With "columns", the dict is returned; this is the default if no library is installed.
     """
     if backend is not None and backend not in BACKENDS:
         raise InvalidInputError(f"`backend` is {backend!r}; it must be one of {BACKENDS}")
@@ -195,12 +197,12 @@ def from_columns(columns: Mapping[str, Any], backend: str | None = None) -> Any:
             )
         except OverflowError:
             raise InvalidInputError(
-                f"column {name!r} holds integers too large for a {chosen} frame; "
+                f"column {name!r} contains integers too large for a {chosen} frame; "
                 "use backend='pandas' or backend='columns'"
             ) from None
         except (TypeError, ValueError) as error:  # the errors of both libraries derive from these
             raise InvalidInputError(
-                f"column {name!r} holds values of several types, which {chosen} does not support; "
+                f"column {name!r} contains values of several types, which {chosen} does not support; "
                 "use backend='pandas' or backend='columns'"
             ) from error
     return library.DataFrame(typed) if chosen == "polars" else library.table(typed)

@@ -76,9 +76,9 @@ def content_hash(item: Any, target: Any) -> str:
 
 
 def unit_ids(hashes: Sequence[str], *told_apart: Iterable[Any]) -> list[str]:
-    """Return 16 digits of each row's content hash, with ~2, ~3 … for equal rows.
+    """Return the first 16 digits of each row's content hash, with ~2, ~3 … for equal rows.
 
-    Equal rows are ordered by the keys in ``told_apart``, the first key first, then by position.
+    Equal rows are numbered in the order of the keys in ``told_apart``, then by position.
     """
     keys = list(zip(hashes, *told_apart, strict=True))
     seen: dict[str, int] = {}

@@ -15,8 +15,8 @@ from eval_toolkit.errors import MissingExtraError
 def require(module: str, *, feature: str, extra: str | None = None) -> ModuleType:
     """Import and return ``module``, or raise an error that names the extra which provides it.
 
-    ``feature`` is what needs the module, as the user knows it; packages without an ``extra`` are
-    named in the command themselves.
+    ``feature`` is the name that users know for what needs the module. Without an ``extra``, the
+    error names the package itself.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def names_on_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
     """Return a ``__getattr__`` that imports some of a package's names on first use.
 
     ``homes`` maps a module of the package, or the dotted name of another one, to the names that it
-    provides, separated by spaces. Moved names are resolved as well.
+    provides, separated by spaces. Old names of moved objects are resolved as well.
 
     Examples
     --------

@@ -17,7 +17,7 @@ def gathers(names: type, /, **defaults: Any) -> Callable[[FunctionT], FunctionT]
     The function receives all keywords in ``**options``, with defaults for those not passed. Its
     signature lists each keyword, so that ``help``, editors and the reference show them.
 
-    An unknown keyword is an `InvalidTypeError`.
+    An unknown keyword raises `InvalidTypeError`.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def gathers(names: type, /, **defaults: Any) -> Callable[[FunctionT], FunctionT]
     """
     types = names.__annotations__
     if wrong := types.keys() ^ defaults.keys():
-        raise TypeError(f"{names.__name__}: {sorted(wrong)} have either no type or no default")
+        raise TypeError(f"{names.__name__}: {sorted(wrong)} need both a type and a default")
 
     def decorate(function: FunctionT) -> FunctionT:
         own = inspect.signature(function)

@@ -22,8 +22,8 @@ def plain(value: Any, absent: Absent = lambda value, place: None, place: Place =
     """Return a value as plain JSON types: dict, list, str, int, float, bool or None.
 
     Keys become text; objects with ``to_dict`` are converted by it, and anything else by `str`.
-    ``absent`` returns the replacement of NaN, an infinity or NaT, given the value and its path;
-    None by default. Two keys of a mapping that become the same text are an error.
+    ``absent`` returns the replacement for NaN, an infinity or NaT, given the value and its path;
+    None by default. Raises `InvalidInputError` if two keys become the same text.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def _plain_mapping(value: Mapping[Any, Any], absent: Absent, place: Place) -> di
         name = str(key.value if isinstance(key, Enum) else key)
         if name in result:
             raise InvalidInputError(
-                f"{where(place)} has two keys that are {name!r} as text; JSON keys must differ"
+                f"{where(place)} has two keys that become {name!r} as text; JSON keys must be unique"
             )
         result[name] = plain(item, absent, (*place, name))
     return result

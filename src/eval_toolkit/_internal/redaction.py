@@ -126,7 +126,7 @@ def redact_secrets(payload: Any, *, keys: bool = True) -> Any:
 
 
 def redact_results(results: Mapping[str, Any]) -> dict[str, Any]:
-    """Return results without secrets: by key in the configuration, by name and format elsewhere.
+    """Return results with secrets redacted, by key only in the configuration.
 
     Examples
     --------

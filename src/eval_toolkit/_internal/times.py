@@ -56,7 +56,7 @@ def read_times(values: NDArray[Any], name: str) -> Times:
         if kind != kinds[0]:
             raise InvalidInputError(
                 f"{name}[{row}] is {given[row]!r}, a {kind}, but {name}[{present[0]}] is a "
-                f"{kinds[0]}; times of one kind are needed to order them"
+                f"{kinds[0]}; all times must be of the same kind to be ordered"
             )
     clock: Clock = kinds[0] if kinds else "date"
     rows = np.array(present, dtype=np.int64)

@@ -91,7 +91,7 @@ def _floats(array: NDArray[Any], name: str) -> FloatArray:
             floats[row] = math.nan if value is None else as_float(value)
         except (TypeError, ValueError, OverflowError):
             raise InvalidInputError(
-                f"{name}[{row}] is {value!r}; `{name}` must hold numbers"
+                f"{name}[{row}] is {value!r}; `{name}` must contain numbers"
             ) from None
     return floats
 
@@ -216,7 +216,7 @@ def object_codes(values: NDArray[Any], name: str) -> tuple[list[Any], IntArray]:
             codes[row] = seen.setdefault(value, len(seen))
         except TypeError:
             raise InvalidInputError(
-                f"{name}[{row}] is {value!r}; `{name}` must hold strings, numbers or other "
+                f"{name}[{row}] is {value!r}; `{name}` must contain strings, numbers or other "
                 "hashable values"
             ) from None
     return list(seen), codes
@@ -285,7 +285,7 @@ def number(
 
 
 def fraction(value: SupportsFloat, name: str) -> float:
-    """Return a float strictly between 0 and 1 (a confidence, a power, a prior)."""
+    """Return a float strictly between 0 and 1 (a confidence level, a power, a prior)."""
     return number(value, name, low=0.0, high=1.0, include_low=False, include_high=False)
 
 
@@ -306,7 +306,7 @@ def bin_count(value: SupportsIndex, name: str = "n_bins", *, low: int = 2) -> in
     """Return a number of bins, at most `MAX_BINS`, since even empty bins take memory."""
     result = integer(value, name, low=low)
     if result > MAX_BINS:
-        shown = f"{result:.3g}" if result.bit_length() < 1_000 else "beyond any float"
+        shown = f"{result:.3g}" if result.bit_length() < 1_000 else "larger than any float"
         raise InvalidInputError(f"`{name}` is {shown}; it must be at most {MAX_BINS:,}")
     return result
 
@@ -320,7 +320,7 @@ def choice(value: str, name: str, allowed: tuple[str, ...]) -> str:
 
 
 def place(given: Any, name: str, *other: type) -> None:
-    """Raise unless the argument is a path or of another accepted type."""
+    """Raise unless the argument is a path or an instance of another accepted type."""
     if not isinstance(given, (str, os.PathLike, *other)):
         wanted = [*(f"a {kind.__name__}" for kind in other if kind is not NoneType), "a path"]
         raise InvalidTypeError(f"`{name}` is {given!r:.80}; it must be {' or '.join(wanted)}")

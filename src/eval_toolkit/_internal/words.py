@@ -13,7 +13,7 @@ _MOST_DIGITS = 7
 def formatted(value: float, spec: str = "") -> str:
     """Format a number for tables and sentences.
 
-    Rounding errors and negative zeros are removed. Beside Python's formats, ``"g%"`` and ``".1f%"``
+    Rounding errors and negative zeros are removed. Besides Python's formats, ``"g%"`` and ``".1f%"``
     are percentages, ``"p"`` is a p-value, ``"r"`` has full precision, and ``""`` or ``"+"`` has
     three decimals, or two significant digits for small numbers.
 

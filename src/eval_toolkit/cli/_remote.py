@@ -41,7 +41,7 @@ class Fetched:
 def fetched(paths: Sequence[str]) -> Iterator[Fetched]:
     """Yield local files for paths and URLs; copies are removed afterwards, and errors show URLs."""
     if list(paths).count(tables.STDIN) > 1:
-        raise InvalidInputError("- was given twice; standard input can be read once")
+        raise InvalidInputError("- was given twice; standard input can be read only once")
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as folder:
         local, names = [], {}
         for number, path in enumerate(paths):

@@ -56,8 +56,8 @@ def test_take_by_mask_and_nothing(frame):
     [
         ([3], "`rows` contains row 3; the frame has rows 0 to 2"),
         ([0, -1], "`rows` contains row -1"),
-        ([True], "`rows` is a mask of 1 for a frame of 3 rows"),
-        ([0.5], "`rows` holds float64 values; it must hold row numbers"),
+        ([True], "`rows` is a mask with 1 entries for a frame with 3 rows"),
+        ([0.5], "`rows` contains float64 values; it must contain row numbers"),
         ([[0]], r"`rows` must be 1-D, got shape \(1, 1\)"),
     ],
 )
@@ -93,7 +93,7 @@ def test_from_columns_refuses():
         frames.from_columns({"a": [1]}, "spark")
     mixed = {"a": np.array(["x", 1], dtype=object)}
     for backend in ("polars", "pyarrow"):
-        with pytest.raises(InvalidInputError, match="column 'a' holds values of several types"):
+        with pytest.raises(InvalidInputError, match="column 'a' contains values of several types"):
             frames.from_columns(mixed, backend)
     assert frames.column(frames.from_columns(mixed, "pandas"), "a").tolist() == ["x", 1]
 
@@ -127,6 +127,6 @@ def test_integers_stay_exact_when_no_numpy_type_holds_them_all(make):
     values = [2**63, 2**63 + 1, -1]
     assert frames.column(make({"a": values}), "a").tolist() == values
     with pytest.raises(
-        InvalidInputError, match="column 'a' holds integers too large for a pyarrow"
+        InvalidInputError, match="column 'a' contains integers too large for a pyarrow"
     ):
         frames.from_columns({"a": values}, "pyarrow")

@@ -48,21 +48,27 @@ def test_float64_is_not_copied():
         ([0.1, 0.2, float("nan")], r"y_score\[2\] is nan; `y_score` must be finite"),
         ([0.1, float("-inf")], r"y_score\[1\] is -inf; `y_score` must be finite"),
         ([0.1, None], r"y_score\[1\] is nan; `y_score` must be finite"),
-        ([0.1, "x"], r"y_score\[1\] is 'x'; `y_score` must hold numbers"),
-        (["0.1", "0.2"], r"y_score\[0\] is '0\.1'; `y_score` must hold numbers"),
-        ([0.1, "0.2"], r"y_score\[1\] is '0\.2'; `y_score` must hold numbers"),
-        (np.array(["0.1"]), r"y_score\[0\] is '0\.1'; `y_score` must hold numbers"),
-        ([b"0.1"], r"y_score\[0\] is b'0\.1'; `y_score` must hold numbers"),
-        (np.array([0.1, "0.2"], dtype=object), r"y_score\[1\] is '0\.2'; `y_score` must hold num"),
-        (np.array(["2020-01-01"], dtype="M8[ns]"), r"y_score\[0\] is .*2020.*must hold numbers"),
-        (np.array([0.1, pd.NA], dtype=object), r"y_score\[1\] is <NA>; `y_score` must hold num"),
-        ([10**400], r"y_score\[0\] is 10+; `y_score` must hold numbers"),
+        ([0.1, "x"], r"y_score\[1\] is 'x'; `y_score` must contain numbers"),
+        (["0.1", "0.2"], r"y_score\[0\] is '0\.1'; `y_score` must contain numbers"),
+        ([0.1, "0.2"], r"y_score\[1\] is '0\.2'; `y_score` must contain numbers"),
+        (np.array(["0.1"]), r"y_score\[0\] is '0\.1'; `y_score` must contain numbers"),
+        ([b"0.1"], r"y_score\[0\] is b'0\.1'; `y_score` must contain numbers"),
+        (
+            np.array([0.1, "0.2"], dtype=object),
+            r"y_score\[1\] is '0\.2'; `y_score` must contain num",
+        ),
+        (np.array(["2020-01-01"], dtype="M8[ns]"), r"y_score\[0\] is .*2020.*must contain numbers"),
+        (np.array([0.1, pd.NA], dtype=object), r"y_score\[1\] is <NA>; `y_score` must contain num"),
+        ([10**400], r"y_score\[0\] is 10+; `y_score` must contain numbers"),
         (
             np.ma.masked_array([0.1, 0.2, 0.3], mask=[False, False, True]),
             r"y_score\[2\] is masked; every entry needs a value",
         ),
-        (np.array([0.1, "x"], dtype=object), r"y_score\[1\] is 'x'; `y_score` must hold numbers"),
-        ([1 + 2j], r"y_score\[0\] is .*1\+2j.*; `y_score` must hold numbers"),
+        (
+            np.array([0.1, "x"], dtype=object),
+            r"y_score\[1\] is 'x'; `y_score` must contain numbers",
+        ),
+        ([1 + 2j], r"y_score\[0\] is .*1\+2j.*; `y_score` must contain numbers"),
         ([[0.1, 0.2], [0.3]], "`y_score` must be 1-D"),
     ],
 )
@@ -240,7 +246,9 @@ def test_large_integers_stay_apart():
 
 
 def test_unhashable_and_two_dimensional_groups():
-    with pytest.raises(InvalidInputError, match=r"groups\[0\] is \['a'\]; `groups` must hold str"):
+    with pytest.raises(
+        InvalidInputError, match=r"groups\[0\] is \['a'\]; `groups` must contain str"
+    ):
         validation.group_codes([["a"], ["b", "c"]], 2)
     with pytest.raises(InvalidInputError, match=r"`groups` must be 1-D, got shape \(2, 1\)$"):
         validation.group_codes([["a"], ["b"]], 2)

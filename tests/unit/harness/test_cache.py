@@ -270,7 +270,7 @@ class TestResults:
     def test_what_cannot_be_stored_is_refused_before_the_work(self) -> None:
         scorer = Counting()
         for extra, message in (
-            ({1: "a", "1": "b"}, "two keys that are '1'"),
+            ({1: "a", "1": "b"}, "two keys that become '1'"),
             ({"seeds": 1}, "seed"),
         ):
             with pytest.raises(InvalidInputError, match=message):

@@ -152,6 +152,6 @@ def test_unusable_tables_are_named():
     with pytest.raises(InvalidInputError, match=r"`table` must be of shape \(2, 2\), got rows of"):
         mcnemar_from_table([[1, 2], [3]])
     with pytest.raises(
-        InvalidInputError, match=r"table\[0\] is .*'1'.*; `table` must hold numbers"
+        InvalidInputError, match=r"table\[0\] is .*'1'.*; `table` must contain numbers"
     ):
         mcnemar_from_table([["1", "2"], ["3", "4"]])

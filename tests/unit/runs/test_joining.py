@@ -156,7 +156,7 @@ class TestBlanks:
             task.samples()
 
     def test_a_broken_pattern_is_refused(self) -> None:
-        with pytest.raises(InvalidInputError, match="it is no pattern"):
+        with pytest.raises(InvalidInputError, match="it is not a valid pattern"):
             DataSpec(pattern_field="q", pattern="(")
 
     def test_a_style_has_no_blank(self) -> None:

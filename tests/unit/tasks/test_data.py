@@ -104,7 +104,7 @@ class TestFiles:
         ("name", "content", "reason"),
         [
             ("a.jsonl", b'{"q": 1}\n{"q": ', "line 2: malformed JSON"),
-            ("a.jsonl", b'{"q": NaN}', "line 1: NaN is not JSON"),
+            ("a.jsonl", b'{"q": NaN}', "line 1: NaN is not valid JSON"),
             ("a.jsonl", b"[1]", "line 1: holds .1.; every row must be an object"),
             ("a.jsonl", b"  \n", "the file is empty"),
             ("a.jsonl", b"\xff\xfe", "byte 0 is not UTF-8"),

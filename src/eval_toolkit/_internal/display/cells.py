@@ -25,7 +25,7 @@ class Cell:
 
     @property
     def parts(self) -> dict[str, Any]:
-        """Return the machine-readable values at full precision; the main value has the name ""."""
+        """Return the machine-readable values at full precision; the main value has the key ""."""
         return {"" if name in _OWN else name: getattr(self, name) for name in self.holds}
 
     def __bool__(self) -> bool:
@@ -213,7 +213,7 @@ class Interval(Cell):
     spec : str, default ".3f"
         Format of both ends, as in `Number`.
     plain : bool, default False
-        Whether this is a plain range of values rather than a confidence interval; no brackets.
+        Whether this is a range of values, shown without brackets, not a confidence interval.
 
     Examples
     --------

@@ -77,7 +77,7 @@ class Draft:
 
     @classmethod
     def of(cls, table: Table) -> "Draft":
-        """Return the draft of a table without its notes, which the caller prints."""
+        """Return a draft of the table without its notes, which the caller prints."""
         columns = []
         for at, column in enumerate(table.columns):
             cells = [row[at] for row in table.rows]
@@ -86,11 +86,11 @@ class Draft:
         return cls(one_line(table.title), columns)
 
     def only(self, places: Sequence[int]) -> "Draft":
-        """Return the selected columns."""
+        """Return the draft with the given columns only."""
         return replace(self, columns=[self.columns[at] for at in places])
 
     def without(self, places: Sequence[int]) -> "Draft":
-        """Return the table without the given columns."""
+        """Return the draft without the given columns."""
         return self.only([at for at in range(len(self.columns)) if at not in places])
 
     def sections(self) -> list[range]:
@@ -103,7 +103,7 @@ class Draft:
         ]
 
     def constants(self, sections: Sequence[range], n_names: int) -> list[int]:
-        """Return the columns of names and counts that are constant within every section."""
+        """Return the text and count columns that are constant within every section."""
         return [
             at
             for at, column in enumerate(self.columns)
@@ -134,7 +134,7 @@ class Draft:
         return Grid(self, list(zip(*cells, strict=True)), widths, width, gap, framed)
 
     def spread(self, width: int, *, framed: bool = False) -> "list[Grid] | None":
-        """Return the columns split over several tables, each with the row names."""
+        """Return several tables that share the columns and repeat the row names; None if too wide."""
         numbers = (at for at, column in enumerate(self.columns) if column.numeric)
         n_keys = next(numbers, 0) or 1
         keys, others = list(range(n_keys)), list(range(n_keys, len(self.columns)))

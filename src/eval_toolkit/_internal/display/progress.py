@@ -18,12 +18,12 @@ class ProgressBar:
     Parameters
     ----------
     say : callable
-        Prints a line where standard error is not a terminal: at the start, every ten seconds, and
+        Prints a line if standard error is not a terminal: at the start, every ten seconds, and
         at the end.
     begins : callable, optional
         Returns the line printed before the first request.
     price : callable, optional
-        Returns an amount of money as text.
+        Formats an amount of money.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ProgressBar:
     def _draw(self, progress: Progress) -> None:
         if self._bar is None:
             self._bar = _new_bar()
-            self._task = self._bar.add_task("asking", total=progress.total, said="")
+            self._task = self._bar.add_task("requests", total=progress.total, said="")
             self._bar.start()
         self._bar.update(
             self._task,
@@ -101,7 +101,7 @@ def _said(progress: Progress, price: Callable[[float], str]) -> str:
     if progress.eta_s is not None:
         parts.append(f"{_duration(progress.eta_s)} left")
     if progress.reused:
-        parts.append(f"{progress.reused} were there")
+        parts.append(f"{progress.reused} cached")
     parts.append(f"{progress.errors} errors")
     tokens = progress.prompt_tokens + progress.completion_tokens
     if tokens:

@@ -99,7 +99,7 @@ def _text(table: Table) -> str:
 
 
 def _cut(table: Table) -> Table:
-    """Return a table truncated to its first rows, and the number of omitted rows."""
+    """Return a table truncated to its first rows; the last row counts the omitted ones."""
     more = len(table.rows) - _MOST_ROWS
     if more <= 0:
         return table
@@ -108,7 +108,7 @@ def _cut(table: Table) -> Table:
 
 
 def short_repr(result: Any) -> str:
-    """Return a one-line representation of a dataclass; long values are replaced by their counts.
+    """Return a one-line representation of a dataclass; long values are replaced by their sizes.
 
     Examples
     --------
@@ -196,7 +196,7 @@ def _record_table(name: str, records: list[tuple[str, Any]]) -> Table:
 
 
 def _cell(value: Any) -> Cell:
-    """Return a value as a cell; mappings, lists and arrays show their first items."""
+    """Return a value as a cell: a number, a short text, or an empty cell for None."""
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, float):
@@ -207,7 +207,7 @@ def _cell(value: Any) -> Cell:
 
 
 def _shown(value: Any) -> str:
-    """Return a short text for several values; a single value becomes a cell."""
+    """Return a value as short text, with the first items of mappings, lists and arrays."""
     if _is_array(value):
         return _array_shown(value)
     if isinstance(value, Mapping) and not isinstance(value, Displayed):

@@ -63,7 +63,9 @@ class Table:
     ) -> None:
         made = tuple(tuple(map(cell_of, row)) for row in rows)
         if any(len(row) != len(header) for row in made):
-            raise ValueError(f"a row of the table {title!r} does not fit its header {header!r}")
+            raise ValueError(
+                f"table {title!r}: a row has more or fewer cells than the header {header!r}"
+            )
         for name, value in (
             ("header", tuple(header)),
             ("rows", made),
@@ -89,7 +91,7 @@ class Table:
         return [[cell.text for cell in row] for row in self.rows]
 
     def only(self, places: Sequence[int]) -> "Table":
-        """Return the selected columns."""
+        """Return the table with the selected columns only."""
         header = [self.header[at] for at in places]
         rows = [[row[at] for at in places] for row in self.rows]
         return replace(self, header=header, rows=rows)

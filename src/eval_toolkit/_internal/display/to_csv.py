@@ -12,9 +12,9 @@ from eval_toolkit._internal.plain import csv_text
 def csv_table(table: Table) -> str:
     r"""Return a table as CSV; cells with several numbers take several columns.
 
-    Numbers have full precision; intervals take the columns "… low" and "… high", reasons the column
+    Numbers have full precision; intervals have the columns "… low" and "… high", reasons the column
     "… reason". Text that a spreadsheet would interpret as a formula is prefixed with an apostrophe.
-    Title and notes are omitted.
+    The title and the notes are omitted.
 
     Examples
     --------

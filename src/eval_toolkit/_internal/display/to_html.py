@@ -57,7 +57,7 @@ def _short(text: object) -> str:
 def html_table(table: Table, *, sortable: bool = False) -> str:
     """Return a table in a scrollable box, styled for the report.
 
-    With ``sortable``, the script of the report can sort it.
+    With ``sortable``, the script of the report makes it sortable.
 
     Examples
     --------

@@ -25,7 +25,7 @@ _LEAST_WIDTH, _USUAL_WIDTH = 20, 80
 def terminal_text(page: Page, console: "Console | None" = None) -> str:
     """Return the page as terminal text, with colours if the terminal supports them.
 
-    The console determines width and colours; standard output by default.
+    The console, by default standard output, determines width and colours.
     """
     from rich.console import Console
     from rich.text import Text

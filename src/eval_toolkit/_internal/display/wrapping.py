@@ -61,7 +61,7 @@ def column_widths(
 
     The widest column shrinks first; no column shrinks below its unbreakable parts.
 
-    ``fixed`` tells for each cell whether it must not be broken.
+    ``fixed`` states for each cell whether it must not be broken.
     """
     widths = [max(1, *map(_width, column)) for column in columns]
     if sum(widths) <= room:

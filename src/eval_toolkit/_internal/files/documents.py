@@ -89,7 +89,7 @@ def parse_json(
         line = f": line {wrong.lineno}" if "\n" in text else ""
         raise error(f"{place}{line}: malformed JSON: {wrong.msg} (column {wrong.colno})") from None
     except _NotFiniteError as wrong:
-        raise error(f"{place}: {wrong} is not JSON; store absence as a skipped cell") from None
+        raise error(f"{place}: {wrong} is not valid JSON; use null for missing values") from None
     except ValueError as wrong:  # an integer with thousands of digits
         problem = str(wrong)
     raise error(f"{place}: malformed JSON: {problem}")
@@ -110,7 +110,9 @@ def _finite(digits: str) -> float:
 
 def _integer(digits: str) -> int:
     if len(digits) > limits.DIGITS:
-        raise ValueError(f"an integer of {len(digits)} digits; {limits.DIGITS} are the most")
+        raise ValueError(
+            f"an integer has {len(digits)} digits; at most {limits.DIGITS} are allowed"
+        )
     return int(digits)
 
 
@@ -129,7 +131,7 @@ def _decoder(text: str, strict: bool) -> json.JSONDecoder:
 
 
 def _deeper_than(value: Any, most: int) -> bool:
-    """Return whether lists and mappings are nested more deeply, checked without recursion."""
+    """Return whether lists and mappings are nested deeper than ``most``, without recursion."""
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(most):
         level = [
@@ -212,7 +214,7 @@ def parse_yaml(
     >>> parse_yaml("a: &a [*a]", "x.yaml")
     Traceback (most recent call last):
     ...
-    eval_toolkit.errors.InvalidInputError: x.yaml: not YAML: line 1: *a stands inside itself
+    eval_toolkit.errors.InvalidInputError: x.yaml: not YAML: line 1: the alias *a is inside the node it refers to
     """
     yaml = require("yaml", feature=f"the file {Path(place).name}", extra="yaml")
     loader = loader or getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -253,7 +255,7 @@ def _yaml_problem(yaml: Any, text: str, loader: Any) -> str:
         if isinstance(event, yaml.AliasEvent):
             found = sizes.get(str(anchor), 1)
             if found is None:
-                return f"{line}: *{anchor} stands inside itself"
+                return f"{line}: the alias *{anchor} is inside the node it refers to"
             size = found
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, size = counts.pop()
@@ -261,7 +263,7 @@ def _yaml_problem(yaml: Any, text: str, loader: Any) -> str:
             size = 1 + len(event.value)
             typed = event.tag or not event.style  # quoted scalars are never numbers
             if size > limits.NUMBER_LENGTH and typed and _NUMERAL(event.value):
-                return f"{line}: a number of {size - 1} characters"
+                return f"{line}: a number has {size - 1} characters; at most {limits.NUMBER_LENGTH} are allowed"
         else:
             continue
         if anchor and not isinstance(event, yaml.AliasEvent):
@@ -274,14 +276,14 @@ def _yaml_problem(yaml: Any, text: str, loader: Any) -> str:
 
 
 def _check_integers(value: Any, place: str | Path, what: str, error: Refusal) -> None:
-    """Reject integers that other tools cannot represent; a few digits can expand to gigabytes."""
+    """Reject integers that other tools cannot represent; a few characters can mean gigabytes."""
     waiting, seen = [value], set()
     while waiting:
         one = waiting.pop()
         if type(one) is int and one.bit_length() > limits.INTEGER_BITS:
             raise error(
-                f"{place}: not {what}: an integer of {one.bit_length()} bits; at most "
-                f"{limits.INTEGER_BITS} are read"
+                f"{place}: not {what}: an integer has {one.bit_length()} bits; at most "
+                f"{limits.INTEGER_BITS} are allowed"
             )
         if isinstance(one, (Mapping, list, set, tuple)) and id(one) not in seen:
             seen.add(id(one))

@@ -56,7 +56,7 @@ def open_for_appending(path: str | Path, mode: int) -> int:
 
     Links are not followed: a folder from an untrusted source could redirect the write.
 
-    ``mode`` is for a new file. The caller closes the descriptor that is returned.
+    ``mode`` has the permissions of a new file. The caller closes the returned descriptor.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def lines_of(stream: BinaryIO, path: str | Path) -> Iterator[bytes]:
     while line := stream.readline(limits.LINE_BYTES + 1):
         if len(line) > limits.LINE_BYTES:
             raise ArtifactError(
-                f"{path}: a line is longer than {_bytes(limits.LINE_BYTES)}, which is the most that is read"
+                f"{path}: a line is longer than the limit of {_bytes(limits.LINE_BYTES)}"
             )
         yield line
 
@@ -117,9 +117,7 @@ def read_regular(path: str | Path, *, most: int = limits.TEXT_BYTES) -> bytes:
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror or error}") from error
     if len(data) > most:
-        raise ArtifactError(
-            f"{path}: is longer than {_bytes(most)}, which is the most that is read"
-        )
+        raise ArtifactError(f"{path}: the file is larger than the limit of {_bytes(most)}")
     return data
 
 
@@ -170,19 +168,19 @@ def _gunzipped(raw: BinaryIO, path: str | Path) -> Iterator[bytes]:
                 n += len(piece)
                 if n > most:
                     raise ArtifactError(
-                        f"{path}: unpacks to more than {_bytes(most)} from {_bytes(packed)}; if this "
-                        "is meant, unpack it with gunzip and read the result"
+                        f"{path}: decompresses from {_bytes(packed)} to more than {_bytes(most)}; if this "
+                        "is intended, decompress it with gunzip and read the result"
                     )
                 yield piece
     except EOFError:
         raise ArtifactError(
-            f"{path}: the gzip stream is cut short: it ends at byte {packed}, after {n} unpacked"
+            f"{path}: the gzip stream is truncated: it ends at byte {packed}, after {n} decompressed bytes"
         ) from None
     except (gzip.BadGzipFile, zlib.error) as error:
         if n == 0 and "Not a gzipped file" in str(error):
             raise ArtifactError(f"{path}: {error}") from None
         raise ArtifactError(
-            f"{path}: the gzip stream is damaged before byte {raw.tell()}, after {n} unpacked: {error}"
+            f"{path}: the gzip stream is corrupt before byte {raw.tell()}, after {n} decompressed bytes: {error}"
         ) from None
 
 
@@ -203,9 +201,7 @@ def read_unpacked(path: str | Path, *, most: int = limits.TEXT_BYTES) -> bytes:
         parts.append(piece)
         n += len(piece)
         if n > most:
-            raise ArtifactError(
-                f"{path}: holds more than {_bytes(most)}, which is the most that is read at once"
-            )
+            raise ArtifactError(f"{path}: the content is larger than the limit of {_bytes(most)}")
     return b"".join(parts)
 
 

@@ -129,7 +129,7 @@ def draw(
     Returns
     -------
     int
-        An upper bound of the counts.
+        An upper bound on the counts.
     """
     kernel: Any = native if _use_native else _numpy
     largest = 1

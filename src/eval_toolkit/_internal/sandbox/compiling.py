@@ -42,7 +42,7 @@ _TIME = _Time()
 def compile_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
     r"""Compile a pattern within the limits on size and time.
 
-    A pattern that is too long, or takes too long, is a `re.error`, like an invalid one.
+    Raises `re.error` for an invalid pattern, and for one that is too long or takes too long.
 
     Examples
     --------
@@ -82,5 +82,5 @@ def compiled(pattern: Any, name: str, flags: int = 0) -> re.Pattern[str]:
         return compile_pattern(pattern, flags)
     except (re.error, TypeError, OverflowError, RecursionError, MemoryError) as error:
         raise InvalidInputError(
-            f"`{name}` is {pattern!r:.200}; it is no pattern: {error}"
+            f"`{name}` is {pattern!r:.200}; it is not a valid pattern: {error}"
         ) from None

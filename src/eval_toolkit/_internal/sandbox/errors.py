@@ -9,7 +9,7 @@ class Overrun(EvalToolkitError, RuntimeError):  # noqa: N818 - not always a mist
     Parameters
     ----------
     kind : {"time", "memory", "crash"}
-        Exceeded limit; "crash" is any other end of the process.
+        Exceeded limit, or "crash" if the process ended for another reason.
     message : str
         One-line message.
     """

@@ -1,8 +1,8 @@
 """System call filter with an allow list of the calls a program may make.
 
 An allow list also rejects system calls of later kernels. Memory, open files, threads, clocks and
-waiting are allowed. Rejected are new processes and programs, sockets (except socket pairs), signals
-to other processes, priorities, namespaces, device-specific calls and access to other processes.
+waiting are allowed. New processes and programs, sockets (except socket pairs), signals to other
+processes, priorities, namespaces, device-specific calls and access to other processes are rejected.
 Calls with several purposes are filtered by their arguments.
 """
 
@@ -95,7 +95,7 @@ def filter_calls() -> bool:
 
     Rejected calls fail with EPERM, as if the user lacked permission.
 
-    It fails on unsupported systems and processors, or if the kernel rejects the filter.
+    Returns False on unsupported systems and processors, and if the kernel rejects the filter.
     """
     if not has_filter():
         return False
@@ -158,7 +158,7 @@ def _only(position: int, *values: int, otherwise: int = _REFUSE) -> list[Rule]:
 
 
 def _decided(name: str) -> list[Rule]:
-    """Return the rules of a call that depends on its arguments; every branch returns a decision."""
+    """Return the rules for a call that is allowed depending on its arguments."""
     if name == "fcntl":  # no signals on readable input
         kept = (*_DUPLICATE, *_DESCRIPTOR_FLAGS, *_LOCKS, _PIPE_SIZE)
         status = [_argument(2), (_HAS_BITS, 0, 1, _ASYNCHRONOUS), _answer(_REFUSE), _answer(_ALLOW)]

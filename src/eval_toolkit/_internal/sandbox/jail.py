@@ -51,7 +51,7 @@ def enter_jail(folder: str, view: View) -> None:
     first process inside: the kernel shields process 1 from most signals, including its own alarm.
     Each process ends with its parent.
 
-    ``folder`` is empty and becomes the root. If the system refuses, completed steps are not undone.
+    The empty ``folder`` becomes the root. If a step fails, completed steps are not undone.
     """
     libc = _libc()
     is_another = _unshare(libc)

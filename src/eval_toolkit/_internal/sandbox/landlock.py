@@ -37,12 +37,12 @@ def landlock_version() -> int:
 
 
 def restrict_files(readable: Iterable[str], devices: Iterable[str], folder: str) -> bool:
-    """Permanently give up access to all other files; return whether it succeeded.
+    """Permanently give up access to all files except these; return whether it succeeded.
 
     Also blocks TCP connections, and signals and abstract sockets to other processes, if the
     kernel's version supports it. Landlock does not cover modes, times and the existence of files.
 
-    ``devices`` can be read and written, and ``folder`` in full.
+    ``devices`` can be read and written; ``folder`` is fully accessible.
     """
     version = landlock_version()
     if not version:

@@ -79,7 +79,7 @@ class Measured:
         if self.level == Level.JAILED:
             return ""
         if not os.path.exists("/proc/self/status"):  # noqa: PTH110
-            return "run eval-toolkit on Linux, or in a virtual machine or container of it"
+            return "run eval-toolkit on Linux, or in a Linux virtual machine or container"
         return _advice()
 
 
@@ -103,7 +103,7 @@ def measured_level() -> Measured:
 def required_level() -> Measured:
     """Return the level at which model-written programs run.
 
-    A level weaker than *jailed* is an error unless the user has allowed it.
+    Raises `EvalToolkitError` if it is weaker than *jailed* and the user has not allowed that.
     """
     found = measured_level()
     if found.level == Level.JAILED:
@@ -111,11 +111,11 @@ def required_level() -> Measured:
     why = "; ".join(f"{way}: {reason}" for way, reason in found.reasons.items())
     if found.level == Level.REFUSED:
         raise EvalToolkitError(
-            f"programs of models are not run: no sandbox is available ({why}); {found.advice()}"
+            f"model-written programs are not run: no sandbox is available ({why}); {found.advice()}"
         )
     if os.environ.get(ALLOW_WEAKER) != "1":
         raise EvalToolkitError(
-            "programs of models need the level 'jailed', but this system offers 'contained' "
+            "model-written programs need the sandbox level 'jailed', but this system offers 'contained' "
             f"({why}); "
             f"{found.advice()}, or allow it with --allow-weaker-sandbox ({ALLOW_WEAKER}=1)"
         )
@@ -157,7 +157,7 @@ def _measured() -> Measured:
 
 
 def _reason(error: Exception) -> str:
-    """Return the system's reason without the process: "unshare: Operation not permitted"."""
+    """Return the system's error without the process name: "unshare: Operation not permitted"."""
     said = " ".join(str(error).split())
     said = re.sub(r"^.*?(?:ended with code -?\d+: |Error: (?:\[Errno \d+\] )?)", "", said)
     return re.split(r", likely|\. See|; see", said)[0][:200]
@@ -194,8 +194,8 @@ def _advice() -> str:
             continue
         if value == bad:
             name, good = file.removeprefix("/proc/sys/").replace("/", "."), 1 - int(bad)
-            return f"to have programs jailed, {install}set sysctl {name}={good}"
+            return f"to reach the level 'jailed', {install}set sysctl {name}={good}"
     return (
-        f"to have programs jailed, {install}start the container with --security-opt "
+        f"to reach the level 'jailed', {install}start the container with --security-opt "
         "seccomp=unconfined --security-opt apparmor=unconfined"
     )

@@ -61,8 +61,8 @@ class Limits:
 def hold(limits: Limits, *, cpu_seconds: float | None = None, processes: int | None = None) -> None:
     """Set the limits of this process permanently, if the platform supports them.
 
-    The caller enforces the time. ``processes`` counts processes and threads of the user and does
-    not bind root.
+    The caller enforces the time limit. ``processes`` limits the processes and threads of the user;
+    it has no effect for root.
     """
     if resource is None:
         return

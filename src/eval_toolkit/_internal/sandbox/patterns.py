@@ -23,8 +23,8 @@ def find_in(text: str, pattern: re.Pattern[str], which: str) -> str | None:
     """Return the match of a pattern near the end of a text.
 
     Only the last `PATTERN_LIMIT` characters are searched. The result is the first group that
-    matched, or the whole match without groups; None if nothing is found. Raises `Overrun` if the
-    search takes too long.
+    matched, or the whole match if there are no groups; None if nothing is found. Raises `Overrun`
+    if the search takes too long.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def is_simple(pattern: str, flags: int = 0) -> bool:
     r"""Return whether a pattern always ends quickly on texts of `PATTERN_LIMIT` characters.
 
     Two unbounded repetitions, nested or consecutive, are not simple, and neither are backreferences
-    and lookarounds. Many harmless patterns are therefore not simple; they only cost a call of a
+    and lookarounds. Many harmless patterns are therefore not simple; they only cost a call to a
     worker.
 
     Examples

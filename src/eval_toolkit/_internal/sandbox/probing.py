@@ -17,8 +17,8 @@ _GIVEN = {"HOME", "TMPDIR", "LC_ALL"}
 def probed(outside: Mapping[str, Any], *, alone: bool) -> dict[str, bool]:
     """Attempt violations and return, by name, whether each was prevented.
 
-    ``outside`` has an existing ``file`` and ``folder`` of the user outside the sandbox, and the
-    caller's ``pid``. ``alone`` tells whether the worker is the first process of its namespace.
+    ``outside`` contains an existing ``file`` and ``folder`` outside the sandbox, and the caller's
+    ``pid``. ``alone`` states whether the worker is the first process of its namespace.
     """
     attempts: dict[str, Callable[[], Any]] = {
         "start a process": _fork,

@@ -49,9 +49,8 @@ def run_program(code: str, told: dict[str, Any], way: str, view: dict[str, Any])
     call. They are read in their own process, so that no program finds them in its memory. A program
     passes if the last line of the tests is reached.
 
-    The result has ``passed`` and ``timed_out``, and ``apart``: why the tests cannot run in a
-    separate process. A program that could not be started is a RuntimeError, independent of its
-    quality.
+    The result contains ``passed``, ``timed_out`` and ``apart``, the reason if the tests cannot run
+    in a separate process. Raises RuntimeError if no process could be started, whatever the program.
     """
     ours, theirs = socket.socketpair()
 
@@ -144,8 +143,8 @@ class _Place:
     ) -> int:
         """Start a process with only the given files open; return the descriptor of its report pipe.
 
-        ``work`` gets its module and the result of ``first``. Only the start is reported without
-        ``reports``.
+        ``work`` gets its module and the result of ``first``. Without ``reports``, only the start is
+        reported.
         """
         reading, writing = os.pipe()
         child = os.fork()

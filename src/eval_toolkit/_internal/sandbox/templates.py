@@ -90,7 +90,7 @@ def render(template: str, variables: Mapping[str, Any], style: str) -> str:
     """Render a template.
 
     The style "columns" has the settings and additional functions of lm-eval, "chat" those of chat
-    templates. Variables from files are JSON; objects of the caller stay in this process. Errors are
+    templates. Variables from files are JSON; objects of the caller stay in this process. Raises
     `TemplateFailed`.
 
     Examples
@@ -158,7 +158,7 @@ def rendered(template: str, variables: dict[str, Any], style: str) -> list[str]:
     except Exception as error:  # templates call methods of the values, which may raise anything
         return ["error", f"{type(error).__name__}: {_line(error)}"]
     if len(text) > LONGEST:
-        return ["overrun", f"it writes {len(text)} characters; {LONGEST} are the most"]
+        return ["overrun", f"its output has {len(text)} characters; at most {LONGEST} are allowed"]
     return ["text", text]
 
 
@@ -196,7 +196,7 @@ def is_plain(template: str) -> bool:
 
     Plain templates have no loops, products or powers, only filters and methods that do not lengthen
     text, and few nested conversions of lists to text. Many harmless templates are therefore not
-    plain; they only cost a call of a worker.
+    plain; they only cost a call to a worker.
 
     Examples
     --------

@@ -178,7 +178,7 @@ class _Link:
             return ["raise", self.write(kind), [self.write(one) for one in value.args]]
         if not callable(value) and not hasattr(type(value), "__next__"):
             name = type(value).__name__
-            raise CannotBeApart(f"an object of the type {name} cannot be passed to a program")
+            raise CannotBeApart(f"an object of type {name} cannot be passed to a program")
         self._given.append(value)
         if hasattr(type(value), "__next__"):
             return ["iterator", len(self._given) - 1]
@@ -302,7 +302,7 @@ def _refuse_made_here(name: str, *, tested: bool) -> None:
     if name.startswith(_MADE_HERE) and name not in _CONVERTING:
         raise AttributeError(name)
     if name in _SAYING_YES and not tested:
-        raise AttributeError(f"{name}: not available for an object of another process")
+        raise AttributeError(f"{name}: not available for an object in another process")
 
 
 class _StandInClass(type):
@@ -477,5 +477,5 @@ def run_tests(source: str, module: ModuleType, stream: int) -> None:
 
 def _module(name: str) -> ModuleType:
     if name not in _MODULES:
-        raise ImportError(f"tests import {name} themselves")
+        raise ImportError(f"the tests must import {name} themselves")
     return importlib.import_module(name)

@@ -148,7 +148,7 @@ def _encoded_array(value: Any, other: Other) -> Any:
 def decoded(told: Any, other: Callable[[list[Any]], Any]) -> Any:
     """Decode a value written by `encoded`.
 
-    ``other`` decodes lists whose first item is not the name of a type. Invalid values are a
+    ``other`` decodes lists whose first item is not the name of a type. Invalid values raise
     ValueError, TypeError, KeyError or IndexError.
     """
     if not isinstance(told, list):

@@ -46,8 +46,8 @@ def write(stream: int, message: Any) -> None:
 def read(stream: int, wait: Callable[[], None] = lambda: None) -> Any:
     """Read the next message of a pipe.
 
-    ``wait`` is called before every read and may raise. A pipe closed by the other side is an
-    EOFError, invalid data a ValueError.
+    ``wait`` is called before every read and may raise. Raises EOFError if the other side has closed
+    the pipe, ValueError if the data is invalid.
     """
     (length,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size, wait))
     if length > MOST:

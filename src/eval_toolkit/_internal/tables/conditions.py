@@ -142,8 +142,8 @@ class _Tokens:
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
         self.found: list[tuple[str, str]] = []
-        at = 0
-        while text[at:].strip():
+        at, end = 0, len(text.rstrip())
+        while at < end:
             match = _TOKEN.match(text, at)
             if match is None:
                 raise self.error()
@@ -155,7 +155,7 @@ class _Tokens:
         return self.at == len(self.found)
 
     def error(self) -> InvalidInputError:
-        return InvalidInputError(f"`where` is {self.text!r}; {_RULE}")
+        return InvalidInputError(f"`where` is {self.text!r:.200}; {_RULE}")
 
     def next(self) -> tuple[str, str]:
         if self.at_end:
@@ -164,7 +164,7 @@ class _Tokens:
         return self.found[self.at - 1]
 
     def skip(self, word: str) -> bool:
-        """Return whether the next token is the given one, and pass it then."""
+        """Skip the next token if it is the given one; return whether it was."""
         met = not self.at_end and self.found[self.at][1].lower() == word
         self.at += met
         return met

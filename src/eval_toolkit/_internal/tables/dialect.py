@@ -22,8 +22,8 @@ Dialect = tuple[str, list[str]]
 def dialect_of(path: Path, media: str, how: FileFormat) -> Dialect:
     """Return the separator of a CSV or TSV file and the cells of its first record.
 
-    The separator is the given one; else that of the format (comma or tab) if it splits every record
-    of the head into the same number of cells; else another one that does.
+    It is the given one; else that of the format (comma or tab) if it splits every record of the
+    head into the same number of cells; else another separator that does.
     """
     usual = how.separator or ("," if media == CSV else "\t")
     head = _Head(path, usual, how.quoting)
@@ -46,7 +46,7 @@ def dialect_of(path: Path, media: str, how: FileFormat) -> Dialect:
         if len(best) > 1:
             words = " or ".join(_SEPARATORS[mark] for mark in best)
             raise ArtifactError(
-                f"{path}: the columns may be separated by {words}; name the right one with "
+                f"{path}: the columns may be separated by {words}; pass the separator as "
                 "`separator`"
             )
         return best[0], fitting[best[0]][0]
@@ -64,14 +64,14 @@ def _is_table(records: Sequence[Sequence[str]], how: FileFormat) -> bool:
 
 
 def _refuse_uneven(path: Path, others: dict[str, list[list[str]]]) -> None:
-    """Raise if no separator splits the first line, or other lines have more or fewer cells."""
+    """Raise for a file whose lines differ in the number of cells with the likely separator."""
     mark = max(others, key=lambda one: len(others[one][0]))
     n = len(others[mark][0])
     row, cells = next((at, one) for at, one in enumerate(others[mark]) if one and len(one) != n)
     raise ArtifactError(
-        f"{path}: the columns seem to be separated by {_SEPARATORS[mark]}: the first line has {n} "
-        f"cells then, but row {row} has {len(cells)}; name the separator with `separator`, or the "
-        "one column with `header`"
+        f"{path}: the columns seem to be separated by {_SEPARATORS[mark]}, but then the first line has "
+        f"{n} cells and row {row} has {len(cells)}; pass the separator as `separator`, or the name of "
+        "the only column as `header`"
     )
 
 

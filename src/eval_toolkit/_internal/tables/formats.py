@@ -81,7 +81,7 @@ class FileFormat:
         mark = self.separator
         if mark is not None and (len(mark) != 1 or mark in '"\r\n' or not mark.isascii()):
             raise InvalidInputError(
-                f"`separator` is {mark!r}; it must be one ASCII character, such as ; or | (tab: tab)"
+                f"`separator` is {mark!r}; it must be one ASCII character, such as ; or | (on the command line also: tab)"
             )
         if self.decimal not in (None, ".", ","):
             raise InvalidInputError(f"`decimal` is {self.decimal!r}; it must be . or ,")
@@ -104,7 +104,7 @@ def media_type_of(path: str | Path) -> str:
         return _SUFFIXES[suffixes[-1]]
     raise InvalidInputError(
         f"{path}: cannot tell the format from the name; it must end in "
-        f"{', '.join(_SUFFIXES)} (or one of them with .gz); standard input, -, is recognised by its content"
+        f"{', '.join(_SUFFIXES)} (optionally with .gz); the format of standard input, -, is detected"
     )
 
 
@@ -115,7 +115,7 @@ def expand_paths(paths: str | Path | Iterable[str | Path]) -> list[Path]:
     """
     given = [paths] if isinstance(paths, (str, Path)) else list(paths)
     if sum(str(path) == STDIN for path in given) > 1:
-        raise InvalidInputError("- was given twice; standard input can be read once")
+        raise InvalidInputError("- was given twice; standard input can be read only once")
     files: list[Path] = []
     for path in given:
         if str(path) == STDIN:

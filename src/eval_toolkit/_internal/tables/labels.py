@@ -89,7 +89,7 @@ class LabelMap:
             )
         if positive is not None and positive != names[1]:
             raise InvalidInputError(
-                f"--positive is {positive!r} but --labels {pair} says {names[1]!r}; give one"
+                f"--positive is {positive!r} but --labels {pair} has the positive label {names[1]!r}; pass only one"
             )
         return cls({names[0]: 0, names[1]: 1}, must_occur=names[1])
 
@@ -122,7 +122,7 @@ class LabelMap:
 
 
 def usual_labels(values: NDArray[Any]) -> LabelMap | None:
-    """Return the label map of a column of two words whose positive class is beyond doubt.
+    """Return the label map of a column of two words of which one is clearly the positive class.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def usual_labels(values: NDArray[Any]) -> LabelMap | None:
 def label_class(value: Any, labels: LabelMap | None = None) -> int | None:
     """Return the class of a label: 0, 1, or None if it is missing or invalid.
 
-    ``labels`` has the classes of labels that are words.
+    ``labels`` maps labels that are words to classes.
 
     Examples
     --------
@@ -217,7 +217,7 @@ def classes_of(
     if labels is not None and labels.must_occur is not None and not positive.any() and len(values):
         source, _ = place(0)
         raise InvalidInputError(
-            f"{source}: no {column!r} is {labels.must_occur!r}; the labels are "
+            f"{source}: {column!r} is never {labels.must_occur!r}; the labels are "
             f"{_listed(_spellings(values))}"
         )
     return positive

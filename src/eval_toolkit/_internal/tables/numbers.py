@@ -15,14 +15,14 @@ _COMMA = re.compile(r"[+-]?(?:[0-9]+,?[0-9]*|,[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 _WORDS = {"true": 1.0, "false": 0.0, "nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 MARKS = (
-    "write numbers without thousands separators and with one kind of decimal mark, or name it with "
-    "`decimal`"
+    "write numbers without thousands separators and with one kind of decimal mark, or pass the mark "
+    "as `decimal`"
 )
 _FIRST = 5
 
 
 class NotNumbersError(InvalidInputError):
-    """A column of numbers has other cells."""
+    """A numeric column contains cells that are not numbers."""
 
 
 def decimal_of(cells: Sequence[str | None]) -> str | None:
@@ -78,7 +78,7 @@ def _all_numbers(cells: Sequence[Any], decimal: str) -> FloatArray:
         raise ValueError
     text = text if decimal == "." else text.replace(",", ".")
     found = np.array([float(cell) for cell in text.split("\0")])
-    if not np.isfinite(found).all():
+    if len(found) != len(cells) or not np.isfinite(found).all():  # a cell contains a NUL
         raise ValueError
     return found
 
@@ -116,7 +116,7 @@ def not_numbers(
 
     hint = ""
     if mark is None:
-        hint = ": the comma may stand for thousands; pass decimal=',' if it is a decimal comma"
+        hint = ": the comma may separate thousands; pass decimal=',' if it is a decimal comma"
     elif any("," in (cells[row] or "") for row in rows):
         hint = f": {MARKS}"
     where = ": ".join(place(rows[0]))

@@ -44,16 +44,16 @@ def check_pages(con: "duckdb.DuckDBPyConnection", path: Path) -> None:
         n_values = sum(chunk[1] or 0 for chunk in chunks)
         if n_values > max(_CELLS, limits.RATIO * size):
             raise ArtifactError(
-                f"{path}: holds {n_values} values in {size} bytes; more than {limits.RATIO} for each "
-                "byte are not read"
+                f"{path}: contains {n_values} values in {size} bytes; at most {limits.RATIO} per byte are "
+                "allowed"
             )
         for name, n_inside, dictionary, data, n_bytes in chunks:
             if n_inside:
                 begin = min(dictionary or data, data)
                 if not 0 < begin < begin + n_bytes <= size:
                     raise ArtifactError(
-                        f"{path}: the footer is damaged: it says that {name!r} begins at byte {begin} "
-                        f"and has {n_bytes}; the file has {size}"
+                        f"{path}: the footer is corrupt: it states that {name!r} begins at byte {begin} "
+                        f"and has {n_bytes} bytes, but the file has {size}"
                     )
                 _check_chunk(file, path, name, (begin, begin + n_bytes), n_inside)
 
@@ -77,14 +77,14 @@ def _check_chunk(
         fits = isinstance(n_bytes, int) and 0 <= n_bytes <= end - at_data
         if not fits or not isinstance(crc, int) or zlib.crc32(file.read(n_bytes)) != crc % 2**32:
             raise ArtifactError(
-                f"{path}: byte {at}: a page of {name!r} is damaged: its checksum is not the one "
-                "that was stored"
+                f"{path}: byte {at}: a page of {name!r} is corrupt: its checksum differs from the "
+                "stored one"
             )
         at, n_values = at_data + n_bytes, n_values + _n_values(fields)
     if n_values != n_inside:  # page headers have no checksum
         raise ArtifactError(
-            f"{path}: byte {begin}: a page of {name!r} is damaged: its pages hold {n_values} values, "
-            f"the footer says {n_inside}"
+            f"{path}: byte {begin}: a page of {name!r} is corrupt: the pages contain {n_values} "
+            f"values, but the footer states {n_inside}"
         )
 
 

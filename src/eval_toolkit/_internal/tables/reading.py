@@ -230,8 +230,8 @@ def _refuse_repeated(
     n_bytes = sum(int(n or 0) for n in row)
     if n_bytes > max(limits.TEXT_BYTES, limits.RATIO * size):
         raise ArtifactError(
-            f"{source.path}: its texts are {n_bytes} bytes, more than {limits.RATIO} for each of its "
-            f"{size} bytes; if this is meant, save it as CSV"
+            f"{source.path}: its texts have {n_bytes} bytes, more than {limits.RATIO} times the "
+            f"{size} bytes of the file; if this is intended, save it as CSV"
         )
 
 
@@ -374,6 +374,6 @@ def _refuse_points(
         ).fetchone()
         if found:
             raise InvalidInputError(
-                f"{source.path}: {name!r} has decimal commas ({cell!r}) and {other!r} points "
+                f"{source.path}: {name!r} has decimal commas ({cell!r}) but {other!r} has points "
                 f"({found[0]!r}): {MARKS}"
             )

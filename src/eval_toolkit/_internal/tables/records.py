@@ -46,7 +46,7 @@ def read_records(
         found = payload if list_in is None else list_in(payload)
         if not isinstance(found, list):
             raise ArtifactError(
-                f"{name}: holds {type(found).__name__}; it must hold a list of texts or objects"
+                f"{name}: contains a {type(found).__name__}; it must contain a list of texts or objects"
             )
         return [(f"{name}: row {n}", value) for n, value in enumerate(found, 1)]
     is_text = media in (CSV, TSV)

@@ -145,7 +145,7 @@ _OTHER_FORMATS = {
 
 
 def _refuse_other_formats(path: Path, media: str) -> None:
-    """Raise if the first bytes of a file indicate another format than its name."""
+    """Raise if the first bytes of a file indicate a different format than its name."""
     check_gzip(path)  # duckdb decompresses without verifying lengths and checksums
     begin = next(pieces_of(path), b"")[:64]
     for magic, what in _OTHER_FORMATS.items():
@@ -165,7 +165,7 @@ def _csv_source(path: Path, media: str, how: FileFormat) -> Source:
     names = checked_names(path, list(first if how.header is None else how.header))
     if how.header is not None and len(first) != len(names):
         raise ArtifactError(
-            f"{path}: the first line has {len(first)} cells but {len(names)} columns are named"
+            f"{path}: the first line has {len(first)} cells but `header` has {len(names)} names"
         )
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
     quote = "'\"'" if how.quoting else "''"
@@ -233,11 +233,11 @@ def _refuse_open_array(path: Path) -> None:
             last, after = kept[-1:], n + len(kept)
         n += len(piece)
     if not first:
-        raise ArtifactError(f"{path}: the file holds no JSON value")
+        raise ArtifactError(f"{path}: the file contains no JSON value")
     if last != b"]":
         raise ArtifactError(
-            f"{path}: the JSON array is cut short: it ends at byte {after} with "
-            f"{last.decode('latin-1')!r} and no ']'; get the whole file"
+            f"{path}: the JSON array is truncated: it ends at byte {after} with "
+            f"{last.decode('latin-1')!r} instead of ']'; restore the complete file"
         )
 
 
@@ -262,7 +262,7 @@ def _json_source(
         stem = re.sub(r"_\d+$", "", name)
         if stem not in names and stem.lower() in lowered:
             raise ArtifactError(
-                f"{path}: the keys {lowered[stem.lower()]!r} and {stem!r} differ only by case; "
+                f"{path}: the keys {lowered[stem.lower()]!r} and {stem!r} differ only in case; "
                 "rename one"
             )
     columns = ", ".join(f"{literal(name)}: 'JSON'" for name in names)
@@ -312,7 +312,7 @@ def _parquet_source(con: "duckdb.DuckDBPyConnection", path: Path) -> Source:
         # duckdb renames the second of two names that differ only by case to A_1
         stem = re.sub(r"_\d+$", "", name)
         raise ArtifactError(
-            f"{path}: the column {stem!r} occurs twice, or differs from another by case only; "
+            f"{path}: the column {stem!r} occurs twice, or differs from another only in case; "
             "rename one"
         )
     typed = frozenset(name for name, kind, *_ in described if kind != "VARCHAR")

@@ -64,8 +64,8 @@ def named(message: str) -> str:
 def stdin_file(suffix_of: Callable[[bytes], str]) -> Path:
     """Return a file with the content of standard input, which is read only once.
 
-    ``suffix_of`` returns the suffix of the format, given the first bytes. A terminal is an error,
-    and so are more than `limits.UNPACKED_BYTES`.
+    ``suffix_of`` returns the suffix of the format, given the first bytes. A terminal is
+    rejected, and so is input of more than `limits.UNPACKED_BYTES`.
     """
     stream = sys.stdin
     if _stdin and _stdin[-1][0] is stream:
@@ -92,7 +92,7 @@ def _copied_stream(raw: BinaryIO, suffix_of: Callable[[bytes], str]) -> Path:
             n += len(piece)
             if n > limits.UNPACKED_BYTES:
                 raise ArtifactError(
-                    f"{_SHOWN}: holds more than {limits.UNPACKED_BYTES >> 30} GiB; write it to a file"
+                    f"{_SHOWN}: contains more than {limits.UNPACKED_BYTES >> 30} GiB; write it to a file"
                 )
             copy.write(piece)
             piece = raw.read(_PIECE)

@@ -18,7 +18,7 @@ _ROWS, _CELLS = 1 << 20, 50_000_000
 def checked_names(path: Path, names: Sequence[str]) -> list[str]:
     """Return the column names of a header; unnamed columns are named by position."""
     if not any(name.strip() for name in names):
-        raise ArtifactError(f"{path}: the first line is empty; it must hold the column names")
+        raise ArtifactError(f"{path}: the first line is empty; it must contain the column names")
     # The index column of a saved dataframe has no name.
     named = [name if name.strip() else f"Unnamed: {i}" for i, name in enumerate(names)]
     seen: set[str] = set()
@@ -49,7 +49,7 @@ def write_lines(path: Path, target: Path) -> None:
     except Exception as error:  # openpyxl raises many kinds of exceptions on malformed workbooks
         said = " ".join(str(error).split())
         raise ArtifactError(
-            f"{path}: no Excel workbook that can be read: {type(error).__name__}: {said:.200}"
+            f"{path}: not a readable Excel workbook: {type(error).__name__}: {said:.200}"
         ) from error
 
 
@@ -61,8 +61,8 @@ def _check_sizes(file: Any, path: Path) -> None:
     most = min(limits.UNPACKED_BYTES, max(limits.RATIO_FROM, limits.RATIO * packed))
     if sum(sizes) > most:
         raise ArtifactError(
-            f"{path}: unpacks to {sum(sizes)} bytes from {packed}; at most {most} are read: save "
-            "the sheet as CSV"
+            f"{path}: decompresses from {packed} to {sum(sizes)} bytes; at most {most} are allowed: "
+            "save the sheet as CSV"
         )
 
 
@@ -73,8 +73,8 @@ def _only_sheet(book: Any, path: Path) -> Iterator[tuple[Any, ...]]:
     if len(filled) > 1:
         names = ", ".join(repr(sheet.title) for sheet in filled)
         raise ArtifactError(
-            f"{path}: {len(filled)} sheets have rows ({names}); save the one you mean as a file of "
-            "its own"
+            f"{path}: {len(filled)} sheets have rows ({names}); save the one to read as a separate "
+            "file"
         )
     return _rows(filled[0], path)
 

@@ -55,7 +55,9 @@ def _write(
     con: "duckdb.DuckDBPyConnection", columns: Mapping[str, Any], target: Path, media: str
 ) -> None:
     if media not in _COPY:
-        raise InvalidInputError(f"{target}: Excel files are read, not written; name it .csv")
+        raise InvalidInputError(
+            f"{target}: Excel files can be read but not written; use a name that ends in .csv"
+        )
     arrays = {name: _column(values) for name, values in columns.items()}
     if not arrays:
         raise InvalidInputError("`columns` is empty; a table needs at least one column")

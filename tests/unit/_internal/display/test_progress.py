@@ -21,4 +21,4 @@ def test_nothing_is_said_of_a_run_without_requests_or_twice() -> None:
         pass
     with ProgressBar(said.append) as bar:
         bar(Progress(done=3, total=3, reused=3))
-    assert said == ["3 of 3 requests, 0.0/s, 0 s left, 3 were there, 0 errors"]
+    assert said == ["3 of 3 requests, 0.0/s, 0 s left, 3 cached, 0 errors"]

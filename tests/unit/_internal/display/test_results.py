@@ -310,7 +310,10 @@ def test_a_comparison_says_what_a_and_b_are() -> None:
     ]
     found = [word.strip() for word in table[2].replace("\\", "").split("|")[5:11]]
     assert found == ["0.500", "0.625", "+0.125", "[+0.010, +0.240]", "&lt;0.001", "40"]
-    assert table[-1] == "- A is old, B is new, p-values corrected for their number (holm)"
+    assert table[-2:] == [
+        "- A is old, B is new",
+        "- p-values corrected for the number of metrics and slices (holm)",
+    ]
 
 
 def test_a_report_of_claims_shows_the_verdict() -> None:

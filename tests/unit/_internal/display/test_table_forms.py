@@ -143,7 +143,7 @@ def test_columns_are_what_their_cells_are(cells: list[CellLike], kind: str) -> N
 
 
 def test_a_row_that_does_not_fit_is_a_mistake() -> None:
-    with pytest.raises(ValueError, match="does not fit its header"):
+    with pytest.raises(ValueError, match="more or fewer cells than the header"):
         Table(["a", "b"], [["x"]])
 
 

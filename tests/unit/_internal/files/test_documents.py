@@ -45,14 +45,14 @@ YAML = {
     "indented": ("\n".join(" " * i + "a:" for i in range(1_500)), DEEP),
     "aliases": (alias_bomb(), "aliases expand to more than"),
     "long alias": (f"a: &a {'x' * 100_000}\nb: [{'*a, ' * 200}]", "aliases expand to more than"),
-    "list in itself": ("a: &a [*a]", r"\*a stands inside itself"),
-    "table in itself": ("&a {b: *a}", r"\*a stands inside itself"),
-    "merged with itself": ("a: &a {<<: *a}", r"\*a stands inside itself"),
+    "list in itself": ("a: &a [*a]", r"the alias \*a is inside the node"),
+    "table in itself": ("&a {b: *a}", r"the alias \*a is inside the node"),
+    "merged with itself": ("a: &a {<<: *a}", r"the alias \*a is inside the node"),
     "date": ("a: 2001-13-45", "month must be in 1..12"),
-    "integer": (f"a: {'9' * 900}", "an integer of"),
-    "digits": (f"a: {'9' * 5_000}", "a number of 5000 characters"),
-    "hexadecimal": (f"a: 0x{'f' * 5_000}", "a number of"),
-    "base 60": ("a: " + ":".join(["59"] * 100_000), "a number of"),
+    "integer": (f"a: {'9' * 900}", "an integer has"),
+    "digits": (f"a: {'9' * 5_000}", "a number has 5000 characters"),
+    "hexadecimal": (f"a: 0x{'f' * 5_000}", "a number has"),
+    "base 60": ("a: " + ":".join(["59"] * 100_000), "a number has"),
     "empty integer": ("a: !!int ''", "a value cannot be read"),
     "no truth value": ("a: !!bool maybe", "a value cannot be read"),
     "no time": ("a: !!timestamp x", "a value cannot be read"),
@@ -70,9 +70,9 @@ TOML = {
     "spaced": ("a . " * 100_000 + "a = 1", DEEP),
     "lists": ("a = " + "[" * 100_000, DEEP),
     "tables": ("a = " + "{a = " * 100_000, DEEP),
-    "integer": (f"a = {'9' * 100}", "an integer of 333 bits"),
+    "integer": (f"a = {'9' * 100}", "an integer has 333 bits"),
     "digits": (f"a = {'9' * 100_000}", "4300 digits"),
-    "hexadecimal": (f"a = 0x{'f' * 5_000}", "an integer of 20000 bits"),
+    "hexadecimal": (f"a = 0x{'f' * 5_000}", "an integer has 20000 bits"),
     "date": ("a = 2001-02-31", "Invalid date"),
     "month": ("a = 2001-13-45", "not TOML"),
     "open text": ('a = """' + '"\n' * 100_000, "Unterminated string"),
@@ -112,11 +112,11 @@ def test_what_people_write_is_read():
         ("[" * 100_000, DEEP),
         ("[" * 101 + "]" * 101, DEEP),
         ('{"a":' * 300 + "1" + "}" * 300, DEEP),
-        ("1e999", "1e999 is not JSON"),
-        ('{"a": [1, -1E+400]}', "-1E\\+400 is not JSON"),
-        ("1" * 350 + ".5", "is not JSON"),
-        ("1" * 5_000, "an integer of 5000 digits"),
-        ("[NaN]", "NaN is not JSON"),
+        ("1e999", "1e999 is not valid JSON"),
+        ('{"a": [1, -1E+400]}', "-1E\\+400 is not valid JSON"),
+        ("1" * 350 + ".5", "is not valid JSON"),
+        ("1" * 5_000, "an integer has 5000 digits"),
+        ("[NaN]", "NaN is not valid JSON"),
         (b"\xff", "not UTF-8 at byte 0"),
         ("[1,", "malformed JSON"),
     ],
@@ -141,7 +141,7 @@ def test_json_of_other_tools():
 def test_a_document_that_is_too_long(tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text("a: 1\n" + "#" * limits.DOCUMENT_BYTES)
-    with pytest.raises(InvalidInputError, match="is longer than 2 MiB"):
+    with pytest.raises(InvalidInputError, match="is larger than the limit of 2 MiB"):
         read_document(path)
 
 

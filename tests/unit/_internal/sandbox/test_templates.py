@@ -30,7 +30,9 @@ BOMBS = {
 
 @each("name", sorted(BOMBS))
 def test_a_template_that_uses_up_what_it_may(name):
-    with pytest.raises(InvalidInputError, match=r"doc_to_text: fails: it (needs|writes)") as raised:
+    with pytest.raises(
+        InvalidInputError, match=r"doc_to_text: fails: (it needs|its output)"
+    ) as raised:
         rendered(BOMBS[name], {"q": "'\"\\"}, "doc_to_text")
     assert "\n" not in str(raised.value)
 
@@ -38,7 +40,7 @@ def test_a_template_that_uses_up_what_it_may(name):
 @pytest.mark.parametrize("template", ["{{ q }}" * 500, "{{ q" + " + q" * 50 + " }}"])
 def test_a_plain_template_on_a_long_row_writes_no_more(template):
     assert is_plain(template)
-    with pytest.raises(TemplateFailed, match=r"it (needs|writes)"):
+    with pytest.raises(TemplateFailed, match=r"it needs|its output"):
         render(template, {"q": "x" * 20_000_000}, "columns")
 
 
@@ -106,5 +108,5 @@ def test_a_pattern_of_a_task_on_its_own_data():
 
 @pytest.mark.parametrize("pattern", ["(", "a{99999999999999999999}", "(" * 5000 + ")" * 5000])
 def test_a_pattern_that_is_none(pattern):
-    with pytest.raises(InvalidInputError, match="it is no pattern"):
+    with pytest.raises(InvalidInputError, match="it is not a valid pattern"):
         task(pattern, "x")

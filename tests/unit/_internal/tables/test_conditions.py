@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from eval_toolkit._internal.tables import conditions_of, rows_that
+from eval_toolkit._internal.tables import conditions_of, numbers_in, rows_that
 from eval_toolkit.errors import InvalidInputError
 
 TABLE = {
@@ -56,3 +56,10 @@ def test_rows_that_satisfy(text: str, rows: list[int] | None) -> None:
 def test_everything_else_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="write COLUMN = 'text'"):
         conditions_of(text)
+
+
+def test_a_cell_with_a_nul_is_no_number() -> None:
+    """Cells are joined by NUL to be parsed at once."""
+    table = {"n": np.array(["1\x002", "3"], dtype=object)}
+    assert np.flatnonzero(rows_that(conditions_of("n > 0"), table)).tolist() == [1]
+    assert numbers_in(["1\x002", "3"]).tolist()[1:] == [3.0]

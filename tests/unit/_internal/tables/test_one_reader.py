@@ -435,7 +435,7 @@ def test_decimal_marks(written: Any, cells: list[str], how: Any, found: list[flo
 @pytest.mark.parametrize(
     ("cells", "how", "message"),
     [
-        (["1,234", "5,678"], {}, "the comma may stand for thousands; pass decimal=','"),
+        (["1,234", "5,678"], {}, "the comma may separate thousands; pass decimal=','"),
         (["0,5", "0.5"], {}, "row 1: 'n' is '0,5'; it must be a finite number: write numbers"),
         (["1.234,5", "0,5"], {}, "(2 such rows: row 1 '1.234,5', row 2 '0,5'): write numbers"),
         (["1,234.5", "2.5"], {}, "row 1: 'n' is '1,234.5'; it must be a finite number: write"),
@@ -457,7 +457,7 @@ def test_two_decimal_marks_in_one_file_are_refused(written: Any) -> None:
     path = written("p.csv", "a;b\n0,5;1.234\n0,25;5.678\n")
     with pytest.raises(InvalidInputError) as caught:
         read_rows(path, numbers=["a", "b"])
-    assert "'a' has decimal commas ('0,5') and 'b' points ('1.234')" in str(caught.value)
+    assert "'a' has decimal commas ('0,5') but 'b' has points ('1.234')" in str(caught.value)
     assert read_rows(path, numbers=["b"]).columns["b"].tolist() == [1.234, 5.678]
 
 
@@ -532,5 +532,5 @@ def test_standard_input_has_a_limit(
 
     monkeypatch.setattr(limits, "UNPACKED_BYTES", 1000)
     path = written("p.csv", "label,score\n" + "0,0.5\n" * 500)
-    with pytest.raises(ValueError, match="stdin: holds more than"):
+    with pytest.raises(ValueError, match="stdin: contains more than"):
         read_predictions(piped(path))

@@ -68,8 +68,9 @@ def test_a_separator_that_cuts_not_every_row_alike_is_named(tmp_path, name, text
     with pytest.raises(ArtifactError) as caught:
         column_names(tmp_path / name)
     assert str(caught.value) == (
-        f"{tmp_path / name}: the columns seem to be separated by {word}: the first line has 2 cells "
-        "then, but row 2 has 1; name the separator with `separator`, or the one column with `header`"
+        f"{tmp_path / name}: the columns seem to be separated by {word}, but then the first line has "
+        "2 cells and row 2 has 1; pass the separator as `separator`, or the name of the only column "
+        "as `header`"
     )
     assert column_names(tmp_path / name, FileFormat(header=["all"])) == ["all"]
     usual = "," if name == "x.csv" else "\t"
@@ -148,7 +149,7 @@ def test_equal_columns_give_equal_bytes(file, tmp_path):
     ("name", "data", "message"),
     [
         ("a.csv", b"", "a.csv: the file is empty (0 bytes)"),
-        ("a.csv", b"\n\n", "a.csv: the first line is empty; it must hold the column names"),
+        ("a.csv", b"\n\n", "a.csv: the first line is empty; it must contain the column names"),
         (
             "a.csv",
             b"x,X\n1,2\n",
@@ -169,7 +170,7 @@ def test_equal_columns_give_equal_bytes(file, tmp_path):
         (
             "a.jsonl",
             b'{"x":1,"X":2}\n',
-            "a.jsonl: the keys 'x' and 'X' differ only by case; rename one",
+            "a.jsonl: the keys 'x' and 'X' differ only in case; rename one",
         ),
     ],
 )
@@ -220,7 +221,7 @@ def test_csv_dialects(put):
     assert read_table(put("h.csv", "1,a\n2,b\n"), file_format=FileFormat(header=["n", "s"]))[
         "s"
     ].tolist() == ["a", "b"]
-    with pytest.raises(ArtifactError, match="the first line has 2 cells but 1 columns are named"):
+    with pytest.raises(ArtifactError, match="the first line has 2 cells but `header` has 1 names"):
         read_table(put("h.csv", "1,a\n"), file_format=FileFormat(header=["n"]))
     with pytest.raises(
         InvalidInputError, match="`header` applies to CSV and TSV files; this file is"
