@@ -177,7 +177,7 @@ class TestRun:
         arguments = ("--task", task, "--judge", "scripted:Yes", "--rubric", tmp_path / "r.toml")
         code, _, err = command("judge", "run", answered, *arguments)
         assert code == 2
-        assert err == f"error: {tmp_path / 'r.toml'}: the rubric has no 'verdict'\n"
+        assert err == f"error: {tmp_path / 'r.toml'}: the rubric lacks the field 'verdict'\n"
 
     def test_several_judges_are_a_panel(self, as_json: Json, answered: Path, task: Path) -> None:
         found = as_json(
@@ -200,7 +200,7 @@ class TestRun:
         code, _, err = command(*arguments)
         assert code == 2
         assert err == (
-            "error: --votes is 3 at temperature 0, where all are the same; set --temperature\n"
+            "error: --votes is 3 at temperature 0, where all are equal; set --temperature\n"
         )
         found = as_json(*arguments, "--temperature", 0.5)
         assert found["judges"]["correctness"]["n_asked"] == 3 * N

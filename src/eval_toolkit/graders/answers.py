@@ -52,7 +52,7 @@ class WithAnswer:
         inner = load_grader(self.grader)
         if isinstance(inner, WithAnswer) or not _has_answer(inner):
             raise InvalidInputError(
-                f"`grader` is {inner.name!r}, which does not say what the answer is; it needs a "
+                f"`grader` is {inner.name!r}, which does not extract an answer; it needs a "
                 "method `answer(response)`"
             )
         object.__setattr__(self, "grader", inner)
@@ -119,5 +119,7 @@ def with_answers(graders: Iterable[Grader]) -> list[Grader]:
     ]
     if not any(isinstance(grader, WithAnswer) for grader in made):
         names = ", ".join(grader.name for grader in given)
-        raise InvalidInputError(f"maj@k needs a grader that finds an answer; there are {names}")
+        raise InvalidInputError(
+            f"maj@k needs a grader that extracts an answer, such as exact_match; got {names}"
+        )
     return made

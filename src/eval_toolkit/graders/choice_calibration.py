@@ -183,6 +183,6 @@ def choice_reliability(
     )
     if not bins:
         raise UndefinedMetricError(
-            f"{int(there.sum())} records are too few for {n_bins} bins, or all right or all wrong"
+            f"the {int(there.sum())} records are too few for {n_bins} bins, or all right or wrong"
         )
     return bins

@@ -120,7 +120,9 @@ class _WithDontKnow:
             at for at, text in enumerate(response.choices) if text.strip().casefold() == wanted
         }
         if not found:
-            raise InvalidInputError(f"no choice says {self.idk!r}; set `idk` to the one that does")
+            raise InvalidInputError(
+                f"no choice is {self.idk!r}; set `idk` to the text of the don't-know choice"
+            )
         return found
 
 
@@ -200,7 +202,7 @@ class DistributionalCorrectnessScore(_WithDontKnow):
             return {self.name: ONE_CHOICE}
         unknown = self._dont_know(response)
         if right & unknown:
-            return {self.name: Grade.skipped("not knowing is the right choice here")}
+            return {self.name: Grade.skipped("the right choice is the don't-know choice")}
         shares = choice_shares(response, self.normalise)
         if isinstance(shares, Grade):
             return {self.name: shares}

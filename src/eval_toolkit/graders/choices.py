@@ -30,7 +30,7 @@ __all__ = [
     "softmax",
 ]
 
-IMPOSSIBLE = Grade.error("the model finds every choice impossible")
+IMPOSSIBLE = Grade.error("every choice has probability zero")
 ONE_CHOICE = Grade.skipped("there is only one choice")
 _SHORT = {"bytes": "bytes", "characters": "chars", "tokens": "tokens"}
 
@@ -88,7 +88,7 @@ def _normalised(response: Any, normalise: str, leading_space: bool) -> list[floa
         return numbers
     lengths = _divisors(response, normalise, leading_space)
     if lengths is None:
-        return Grade.skipped("the model does not say how many tokens a choice has")
+        return Grade.skipped("the model does not report the number of tokens of a choice")
     return [number / (length or 1) for number, length in zip(numbers, lengths, strict=True)]
 
 
@@ -224,7 +224,7 @@ def choice_shares(
     """Return each choice's share of the total probability, or the reason why there is none.
 
     ``normalise`` divides each log-likelihood before the softmax, by "bytes", "characters" or
-    "tokens"; ``leading_space`` is that of `ChoiceAccuracy`.
+    "tokens"; ``leading_space`` is as in `ChoiceAccuracy`.
 
     Examples
     --------

@@ -49,7 +49,7 @@ def find_code(text: str, function: str = "") -> str:
     Returns
     -------
     str
-        Code, or the text in its place.
+        The code; the whole text if there is no fenced block.
 
     Examples
     --------
@@ -157,7 +157,9 @@ class CodeTests:
         """
         function = told(response, "entry_point") or ""
         if function and not str(function).isidentifier():
-            raise InvalidInputError(f"the sample's entry_point is {function!r}; it must be a name")
+            raise InvalidInputError(
+                f"the sample's entry_point is {function!r}; it must be a Python identifier"
+            )
         prompt = str(told(response, "prompt") or "")
         code = _continued(prompt, response.completion, str(function), self.indented)
         call = f"\ncheck({function})" if function else ""
@@ -186,7 +188,7 @@ class CodeTests:
             ended = self._run(code, tests, found.way)
         except Overrun as overrun:  # the program has killed or blocked its worker
             ended = {"passed": False, "timed_out": overrun.kind == "time", "apart": ""}
-        why = f"the tests cannot run in a process of their own: {ended['apart']}"
+        why = f"the tests cannot run in a separate process: {ended['apart']}"
         return {
             self.name: Grade.error(why) if ended["apart"] else float(ended["passed"]),
             f"{self.name}_timed_out": float(ended["timed_out"]),

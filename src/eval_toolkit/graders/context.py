@@ -46,10 +46,9 @@ def told_or_raise(response: Any, key: str) -> Any:
 
 
 def comparison(response: Any) -> Callable[[float], bool]:
-    """Return the rule given by ``comparison`` and ``n`` in the context.
+    """Return a predicate for the rule given by ``comparison`` and ``n`` in the sample's context.
 
-    It is such as ``{"comparison": "at least", "n": 100}``; the predicate returns whether a number
-    satisfies it.
+    An example is ``{"comparison": "at least", "n": 100}``.
 
     Examples
     --------

@@ -47,19 +47,19 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _float(text: str) -> float | int:
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError("the number does not fit a double")
+        raise ValueError("the number is outside the range of doubles")
     # 1 and 1.0 are the same number in JSON.
     return int(value) if value.is_integer() else value
 
 
 def _integer(text: str) -> int:
     if len(text) > _DIGITS:
-        raise ValueError("the number does not fit a double")
+        raise ValueError("the number is outside the range of doubles")
     return int(text)
 
 
 def _constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not valid JSON")
 
 
 _DECODER = json.JSONDecoder(
@@ -70,7 +70,7 @@ _DECODER = json.JSONDecoder(
 def read_json(text: str) -> Any:
     """Parse a text as strict JSON.
 
-    A text that is too deeply nested or too long is a ValueError, too.
+    Raises ValueError if the text is invalid, too deeply nested or too long.
 
     Examples
     --------
@@ -95,10 +95,10 @@ def _read_at(text: str, start: int) -> tuple[Any, int]:
     try:
         value, end = _DECODER.raw_decode(text, start)
     except RecursionError:
-        raise _TooDeepError("the value is nested too deep") from None
+        raise _TooDeepError("the value is nested too deeply") from None
     # Independent of the caller's stack depth.
     if _is_too_deep(value):
-        raise _TooDeepError("the value is nested too deep")
+        raise _TooDeepError("the value is nested too deeply")
     return value, end
 
 

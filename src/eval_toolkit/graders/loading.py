@@ -174,7 +174,7 @@ def load_grader(given: Any, **options: Any) -> Grader:
         Name from `available_graders` or ``package.module:object``, optionally followed by options
         as a TOML table: ``number_match{where="boxed"}``. A mapping has the name under ``grader``
         and the options as further keys. A function of (answer) or (answer, reference) that returns
-        a number or a truth value is a grader by its name. A grader is returned unchanged.
+        a number or a truth value becomes a grader with its name. A grader is returned unchanged.
     **options
         Options of the grader.
 
@@ -186,7 +186,7 @@ def load_grader(given: Any, **options: Any) -> Grader:
     Raises
     ------
     PluginError
-        If there is no grader of that name.
+        If there is no grader with that name.
     InvalidInputError
         If an option is unknown or out of range.
 
@@ -203,9 +203,9 @@ def load_grader(given: Any, **options: Any) -> Grader:
 
 
 def named_grader(given: Any, options: Mapping[str, Any], *, origin: Origin) -> Grader:
-    """Return the grader given by a name or a mapping from a known origin.
+    """Return the grader given by a name or a mapping from a given origin; see `load_grader`.
 
-    If a file names a grader that the user did not allow, it is refused.
+    Raises `InvalidInputError` if a file names a grader that the user did not allow.
 
     Examples
     --------
@@ -217,7 +217,7 @@ def named_grader(given: Any, options: Mapping[str, Any], *, origin: Origin) -> G
         table = dict(given)
         name = table.pop("grader", None)
         if not isinstance(name, str):
-            raise InvalidInputError(f"{dict(given)!r} names no grader; it needs 'grader'")
+            raise InvalidInputError(f"{dict(given)!r} does not name a grader; add the key 'grader'")
         return named_grader(name, {**table, **options}, origin=origin)
     if not isinstance(given, str):
         if inspect.isfunction(given) and not options:
@@ -226,8 +226,8 @@ def named_grader(given: Any, options: Mapping[str, Any], *, origin: Origin) -> G
             return FunctionGrader(given)
         if options or not _is_grader(given):
             raise InvalidTypeError(
-                f"{given!r:.80} is no grader; pass a name, a function of (answer, reference), or an "
-                "object with `name`, `version` and `grade(response)`"
+                f"{given!r:.80} is not a grader; pass a name, a function of (answer, reference), or "
+                "an object with `name`, `version` and `grade(response)`"
             )
         return given  # type: ignore[no-any-return]
     name, told = name_and_options(given)
@@ -241,7 +241,8 @@ def named_grader(given: Any, options: Mapping[str, Any], *, origin: Origin) -> G
 def check_named(given: Any, *, origin: Origin) -> None:
     """Raise if a file names a grader that requires an import, without importing it.
 
-    That is ``package.module:object``, or an option that executes code, unless the user allowed it.
+    Names such as ``package.module:object``, and options that execute code, are errors unless the
+    user allowed them.
 
     Examples
     --------

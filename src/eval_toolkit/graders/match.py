@@ -1,4 +1,4 @@
-"""Whether an answer is right, by what its item has: a grader of its own, choices, a number or a text."""
+"""Whether an answer is right, by the grader, the choices, the number or the text of its item."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ _OPTIONS = "options"
 _PLAIN = TextRules(ignore_case=True, ignore_punctuation=True, ignore_articles=True)
 _TEXT_MATCH = ExactMatch(ignore_case=True, ignore_punctuation=True, ignore_articles=True)
 _NUMBER_MATCH = NumberMatch()
-_OF_RUN = "name it for the whole run, with `graders` or --grader"
+_OF_RUN = "name it for the whole run with `graders`"
 _ORIGIN = Origin("the data", f"the field {GRADER_FIELD!r}", remedy=_OF_RUN)
 
 
@@ -80,8 +80,8 @@ class Match:
     def _graded(self, response: Completion) -> tuple[str, float | Grade]:
         context = response.context if isinstance(response.context, Mapping) else {}
         named = context.get(GRADER_FIELD)
-        if named:
-            grader = grader_of_item(str(named))
+        grader = grader_of_item(str(named)) if named else self
+        if not isinstance(grader, Match):
             column = next(iter(columns_of(grader)))
             return str(named), grader.grade(response)[column]
         options = context.get(_OPTIONS)
@@ -109,9 +109,9 @@ def _chosen(response: Completion, options: list[str]) -> bool:
 
 @lru_cache(maxsize=64)
 def grader_of_item(name: str) -> Grader:
-    """Return the grader that an item names; only built-in ones and those of installed packages.
+    """Return the grader named by an item: a built-in one or that of an installed package.
 
-    It may have options, but must grade texts and need no model.
+    It may have options, but must grade texts without a model.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def grader_of_item(name: str) -> Grader:
     made: Any = named_grader(name, {}, origin=_ORIGIN)
     if judges_in([made]):
         raise InvalidInputError(
-            f"the field {GRADER_FIELD!r} names {name!r}, which asks a model; {_OF_RUN}"
+            f"the field {GRADER_FIELD!r} names {name!r}, which needs a model; {_OF_RUN}"
         )
     kinds = getattr(made, "response_types", COMPLETIONS)
     if not set(COMPLETIONS) & set(kinds):

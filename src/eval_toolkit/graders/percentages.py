@@ -61,7 +61,7 @@ class ExponentialSimilarity:
         for reference in references(response):
             truth = find_number(reference)
             if truth is None:
-                raise InvalidInputError(f"the reference {reference[:80]!r} has no number in it")
+                raise InvalidInputError(f"the reference {reference[:80]!r} contains no number")
             truths.append(truth)
         found = find_number(response.completion[-TEXT_LIMIT:])
         if found is None:

@@ -24,7 +24,7 @@ def repeats(words: Sequence[str], window: int, times: int = 1) -> bool:
     """Return whether a sequence of consecutive words occurs repeatedly in a text.
 
     ``window`` is the length of the sequence in words; occurrences may overlap. The result is exact,
-    in O(n log n).
+    and computed in O(n log n).
 
     Examples
     --------

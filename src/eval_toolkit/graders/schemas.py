@@ -34,9 +34,9 @@ _FRAMES = 10_000
 
 
 def schema_text(given: Any) -> str:
-    """Return a schema, given as a mapping or as JSON text, in canonical text form.
+    """Return a schema, given as a mapping or as JSON text, as JSON with sorted keys.
 
-    An invalid schema is an error, and so is one that takes too long to check.
+    A schema that is invalid or takes too long to check is an error.
 
     Examples
     --------
@@ -69,7 +69,9 @@ def _problem(schema: str) -> str:
     try:
         return str(_in_worker(_problem_here)(schema))
     except Overrun as overrun:
-        much = f"more than {_MEMORY_MB} MB" if overrun.kind == "memory" else f"over {SECONDS:g} s"
+        much = (
+            f"more than {_MEMORY_MB} MB" if overrun.kind == "memory" else f"more than {SECONDS:g} s"
+        )
         return f"takes {much} to check; shorten it"
 
 
@@ -79,7 +81,7 @@ def _problem_here(schema: str) -> str:
     try:
         _kind(table).check_schema(table)
     except jsonschema.SchemaError as error:
-        return f"is no JSON schema: {error.message[:200]}"
+        return f"is not a valid JSON schema: {error.message[:200]}"
     except RecursionError:
         return "is nested too deeply"
     return ""
@@ -108,8 +110,8 @@ def _validator(schema: str) -> Any:
 def follows(value: Any, schema: str) -> bool:
     """Return whether a value conforms to a schema.
 
-    Raises `Overrun` if the check takes too long, and whatever the schema causes, such as a dangling
-    reference.
+    Raises `Overrun` if the check takes too long, and any exception caused by the schema, such as a
+    dangling reference.
 
     Examples
     --------

@@ -29,8 +29,8 @@ def grader_of_version(name: str, version: str) -> Grader | None:
 
     ``version`` is the number with the options that differ from the defaults. Only
     `loading.PLAIN_GRADERS` are constructed: judges, panels, plugins, graders from modules and
-    graders that run programs are never reconstructed from a file. None also if the current version
-    differs.
+    graders that run programs are never reconstructed from a file. None is also returned if the
+    current version differs.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def stored_metrics(runs: Sequence[StoredRun]) -> list[MetricSpec]:
     of a column and cannot be reconstructed from their names.
 
     Only graders with the same version in all runs are used. Those of task code and of lm-eval
-    files, and those whose extra is not installed, are omitted.
+    files, and those that need an extra that is not installed, are omitted.
 
     Examples
     --------

@@ -115,7 +115,9 @@ def applied(rules: TextRules, response: Completion) -> list[str]:
     try:
         return [rules.apply(truth) for truth in references(response)]
     except Overrun as error:
-        raise InvalidInputError(f"`ignore` does not end on a reference: {error}") from error
+        raise InvalidInputError(
+            f"`ignore` exceeds the time limit on a reference: {error}"
+        ) from error
 
 
 def timed_out_columns(name: str, may_overrun: bool) -> dict[str, ColumnInfo]:
@@ -214,7 +216,7 @@ class Includes:
     ignore_punctuation, ignore_articles : bool, default False
         See `TextRules`.
     whole_words : bool, default True
-        Whether parts of words and of numbers do not count.
+        Whether a match must not be part of a longer word or number.
     name : str, default "includes"
         Name of the column.
 

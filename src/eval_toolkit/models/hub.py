@@ -13,17 +13,9 @@ from eval_toolkit._internal.optional import require
 def hub_quietly(*switches: Any) -> Iterator[str]:
     """Silence the messages of the hub client, and disable its requests without a network.
 
-    Previously downloaded files are still found: offline, the client uses its cache.
-
-    Parameters
-    ----------
-    *switches : object
-        Further modules with an ``HF_HUB_OFFLINE`` variable.
-
-    Yields
-    ------
-    str
-        Prefix of error messages if the host cannot be reached, else "".
+    Offline, the client uses its cache, so downloaded files are still found. ``switches`` are
+    further modules with an ``HF_HUB_OFFLINE`` variable. Yields a prefix for error messages if the host
+    cannot be reached, else "".
     """
     client = require("huggingface_hub.constants", feature="the Hugging Face hub", extra="hf")
     host = urlsplit(client.ENDPOINT).hostname or ""

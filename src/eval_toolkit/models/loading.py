@@ -102,23 +102,8 @@ def load_model(name: Any, options: Mapping[str, Any] | None = None) -> Model:
 def named_model(name: str, options: Mapping[str, Any], *, origin: Origin) -> Model:
     """Return the model denoted by a name from a given origin; see `load_model`.
 
-    Parameters
-    ----------
-    name, options
-        As in `load_model`.
-    origin : Origin
-        Source of the name. In files, models of other packages accept no options, since these could
-        contain a URL.
-
-    Returns
-    -------
-    Model
-        The model.
-
-    Raises
-    ------
-    PluginError, InvalidInputError
-        As in `load_model`; also if a file names something that the user did not allow.
+    Also raises `InvalidInputError` if a file names something that the user did not allow. In files,
+    models of other packages accept no options, since these could contain a URL.
 
     Examples
     --------
@@ -151,15 +136,7 @@ def named_model(name: str, options: Mapping[str, Any], *, origin: Origin) -> Mod
 def model_spec(name: str) -> tuple[str, str | None, dict[str, Any]]:
     """Split the name of a model into its kind, the part after the colon, and its options.
 
-    Parameters
-    ----------
-    name : str
-        As in `load_model`.
-
-    Raises
-    ------
-    InvalidInputError
-        If the text in braces is not a TOML table.
+    Raises `InvalidInputError` if the text in braces is not a TOML table.
 
     Examples
     --------
@@ -174,17 +151,9 @@ def model_spec(name: str) -> tuple[str, str | None, dict[str, Any]]:
 
 
 def full_name(name: str) -> str:
-    """Return the name of a model with its kind; with a user's server, bare names get ``openai:``.
+    """Return the name of a model with its kind.
 
-    Parameters
-    ----------
-    name : str
-        Name as typed, such as ``gpt-4o``.
-
-    Returns
-    -------
-    str
-        ``openai:NAME`` for a name without a kind if the user named a server, else the name.
+    A name without a kind, such as ``gpt-4o``, becomes ``openai:NAME`` if the user named a server.
 
     Examples
     --------

@@ -113,13 +113,7 @@ def user_server(
 
 @contextmanager
 def server_of_model(model: Any) -> Iterator[None]:
-    """Use the server of a model for models without an address, unless the user named a server.
-
-    Parameters
-    ----------
-    model : Model or None
-        Model of a run whose judges are created in the context.
-    """
+    """Use the server of a model for models without an address, unless the user named a server."""
     base_url = getattr(model, "base_url", None)
     server = _SERVER.get()
     if not isinstance(base_url, str) or server.base_url is not None:

@@ -100,9 +100,9 @@ class TestWrapper:
         assert answer(First(), "").status == "skipped"
 
     def test_those_without_are_refused_or_left(self) -> None:
-        with pytest.raises(InvalidInputError, match="'f1', which does not say"):
+        with pytest.raises(InvalidInputError, match="'f1', which does not extract"):
             WithAnswer(TokenF1())
-        with pytest.raises(InvalidInputError, match="there are f1"):
+        with pytest.raises(InvalidInputError, match="such as exact_match; got f1"):
             with_answers([TokenF1()])
         graders = with_answers([ExactMatch(), TokenF1()])
         assert with_answers(graders) == graders

@@ -74,7 +74,7 @@ class TestConfidenceWeightedAccuracy:
 
     def test_impossible_choices_are_an_error(self) -> None:
         grade = value(ConfidenceWeightedAccuracy(), answer([0.0, 0.0], ["a", "b"], "a"))
-        assert grade == Grade.error("the model finds every choice impossible")
+        assert grade == Grade.error("every choice has probability zero")
 
 
 class TestTernaryScore:
@@ -89,7 +89,7 @@ class TestTernaryScore:
         response = answer([0.6, 0.3, 0.1], [IDK, " Rome", " Bonn"], " Rome")
         assert value(TernaryScore(idk="i DON'T know "), response) == 0.0
         assert value(TernaryScore(), response) == -1.0  # the last one is taken by default
-        with pytest.raises(InvalidInputError, match="no choice says 'pass'"):
+        with pytest.raises(InvalidInputError, match="no choice is 'pass'"):
             TernaryScore(idk="pass").grade(response)
 
     def test_not_knowing_may_be_right(self) -> None:

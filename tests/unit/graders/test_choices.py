@@ -72,7 +72,7 @@ def test_the_leading_space_can_be_left_out_of_the_length():
 def test_unknown_token_counts_skip_and_say_why():
     grade = ChoiceAccuracy("tokens").grade(answer([-1.0, -2.0], ["a", "b"], "a"))
     assert grade["accuracy_norm_tokens"] == Grade.skipped(
-        "the model does not say how many tokens a choice has"
+        "the model does not report the number of tokens of a choice"
     )
 
 
@@ -83,7 +83,7 @@ def test_one_choice_is_no_choice():
 
 def test_impossible_choices_are_an_error_not_the_first():
     grades = ChoiceAccuracy().grade(answer([-math.inf, -math.inf], ["a", "b"], "a"))
-    assert grades["accuracy"] == Grade.error("the model finds every choice impossible")
+    assert grades["accuracy"] == Grade.error("every choice has probability zero")
 
 
 def test_an_infinite_margin_is_no_number():

@@ -217,5 +217,5 @@ def test_exponential_similarity(text, truth, expected):
 def test_a_text_without_a_number_is_not_similar_and_a_reference_without_one_a_mistake():
     grader = ExponentialSimilarity()
     assert set(grader.grade(Completion("half", ground_truth="50")).values()) == {0.0}
-    with pytest.raises(InvalidInputError, match="'half' has no number"):
+    with pytest.raises(InvalidInputError, match="'half' contains no number"):
         grader.grade(Completion("50", ground_truth="half"))

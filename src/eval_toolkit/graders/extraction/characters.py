@@ -13,8 +13,8 @@ _SIGNS = str.maketrans(f"{_WIDE}−﹣⁄∕", f"{unicodedata.normalize('NFKC', 
 def ascii_numerals(text: str) -> str:
     """Return a text with its numerals in ASCII; other characters are unchanged.
 
-    Digits of any script become 0 to 9, full-width signs ASCII, a fraction such as "½" becomes "1/2"
-    (after a space if it follows an integer), and superscript digits follow a "^".
+    Digits of any script become 0 to 9, full-width signs become ASCII, a fraction such as "½"
+    becomes "1/2" (after a space if it follows an integer), and superscript digits follow a "^".
 
     Examples
     --------

@@ -25,7 +25,7 @@ def found_grades(name: str, found: bool, right: bool) -> dict[str, float | Grade
 def box_spans(text: str) -> list[tuple[int, int, int]]:
     r"""Return the last boxes with balanced braces, in order of their start.
 
-    Each is the start of the command, and start and end of the content.
+    A box is the start of the command, and the start and end of its content.
 
     Examples
     --------

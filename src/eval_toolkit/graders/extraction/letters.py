@@ -150,7 +150,7 @@ class LetterMatch:
 
     def __post_init__(self) -> None:
         if self.n_choices is not None and integer(self.n_choices, "n_choices", low=2) > 26:
-            raise InvalidInputError(f"`n_choices` is {self.n_choices}; there are 26 letters")
+            raise InvalidInputError(f"`n_choices` is {self.n_choices}; it must be at most 26")
 
     @property
     def version(self) -> str:
@@ -186,5 +186,5 @@ def _counted(response: Completion) -> int | None:
 def _letter(truth: str, n: int) -> str:
     letter = truth.strip(" ().:")
     if not _among(letter, n):
-        raise InvalidInputError(f"the reference {truth[:80]!r} is not one of the {n} letters")
+        raise InvalidInputError(f"the reference {truth[:80]!r} is not one of the first {n} letters")
     return letter

@@ -87,7 +87,7 @@ class IFEval:
         return {"prompt_strict": RATE, "prompt_loose": RATE, **kept}
 
     def metrics(self) -> list[MetricSpec]:
-        """Return the rates over instructions: the shares of followed instructions."""
+        """Return the shares of followed instructions, computed over instructions."""
         from eval_toolkit.metric_specs import from_sums  # lazy: grading needs no statistics
 
         return [
@@ -126,15 +126,15 @@ def _instructions(context: Any) -> list[tuple[str, Mapping[str, Any]]]:
     """Return the instructions of a sample with their arguments."""
     if not isinstance(context, Mapping):
         raise InvalidInputError(
-            "the sample has no context; it must hold 'instruction_id_list' and 'kwargs'"
+            "the sample has no context; it must contain 'instruction_id_list' and 'kwargs'"
         )
     names, told = context.get("instruction_id_list"), context.get("kwargs")
     if not isinstance(names, (list, tuple)) or not names:
         raise InvalidInputError(f"`instruction_id_list` is {names!r:.60}; it must be a list of ids")
     if not isinstance(told, (list, tuple)) or len(told) != len(names):
         raise InvalidInputError(
-            f"`kwargs` is {told!r:.60}; it must be a list of tables, one per instruction"
+            f"`kwargs` is {told!r:.60}; it must be a list of mappings, one per instruction"
         )
     if not all(one is None or isinstance(one, Mapping) for one in told):
-        raise InvalidInputError("`kwargs` must hold a table of arguments for each instruction")
+        raise InvalidInputError("`kwargs` must contain a mapping of arguments for each instruction")
     return list(zip(names, [one or {} for one in told], strict=True))

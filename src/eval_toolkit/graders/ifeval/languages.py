@@ -11,7 +11,7 @@ _language = lru_cache(maxsize=16)(detect_language)
 def is_in_language(text: str, language: str) -> bool:
     """Return whether a text is in a language; texts without letters always pass.
 
-    Codes are those of the published data, such as "en", "de" or "zh-cn".
+    Language codes are those of the published data, such as "en", "de" or "zh-cn".
 
     Examples
     --------

@@ -66,7 +66,7 @@ def is_judge(grader: Any) -> bool:
 def judges_in(graders: Iterable[Any]) -> list[AskingGrader]:
     """Return the judges among graders; members of panels are listed individually.
 
-    Two judges of the same name are an error.
+    Raises `InvalidInputError` if two judges have the same name.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def judge_jobs(judge: AskingGrader, responses: Mapping[Attempt, Any]) -> list[Jo
         for step, request in requests.items():
             if judge_of(step) != judge.name:
                 raise InvalidInputError(
-                    f"the judge {judge.name!r} asks the step {step!r}; it must be "
+                    f"judge {judge.name!r} has a request with the step {step!r}; it must be "
                     f"'{_PREFIX}{judge.name}' or start with '{_PREFIX}{judge.name}:'"
                 )
             jobs.append(Job(unit, attempt, request, step))

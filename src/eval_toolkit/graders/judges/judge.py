@@ -51,7 +51,7 @@ def column_names(name: str, fields: Mapping[str, Any]) -> dict[str, str]:
 def check_name(name: Any) -> None:
     """Raise unless a judge's name is valid in a step and in a column."""
     if not isinstance(name, str) or not name.strip() or ":" in name:
-        raise InvalidInputError(f"`name` is {name!r}; it must be a name without ':'")
+        raise InvalidInputError(f"`name` is {name!r}; it must be a nonempty text without ':'")
 
 
 def checked_max_chars(given: Any) -> int | None:
@@ -64,7 +64,7 @@ def made_model(model: Any, options: Mapping[str, Any]) -> Model:
     if isinstance(model, str):
         return load_model(model, options)
     if options:
-        raise InvalidInputError("`model_options` need the name of a model, not a model")
+        raise InvalidInputError("`model_options` are only for a model given by name")
     if isinstance(model, type) or not isinstance(model, Model):
         raise InvalidTypeError(
             f"`model` is {model!r:.80}; it must be a model or its name, such as 'openai:NAME'"
@@ -82,7 +82,7 @@ def prompt_for(model: Model, messages: tuple[Message, ...]) -> Prompt:
 def reading_of(reply: RawCompletion | None, model: Model) -> Grade | str:
     """Return the text of a reply without its reasoning, or the error that replaces it."""
     if reply is None:
-        return Grade.error(f"the judge {model.name} was not asked; judge_run asks it")
+        return Grade.error(f"the judge {model.name} was not queried; use judge_run to query it")
     if reply.error is not None:
         why = " ".join(reply.error.message.split())[:_LONGEST_REASON]
         return Grade.error(f"the judge {model.name}: {reply.error.kind}: {why}")
@@ -110,8 +110,8 @@ class Judge:
         Name of the judge and its column; by default that of the rubric. A rubric with several
         fields fills ``name_field`` for each.
     votes : int, default 1
-        Number of verdicts per answer, each sampled with its own seed; requires a temperature.
-        ``name_agreement`` is then the share of equal pairs.
+        Number of verdicts per answer, each sampled with its own seed; requires a temperature
+        above 0.         ``name_agreement`` is then the share of equal pairs.
     rule : {"majority", "mean"}, default "majority"
         Rule to combine several votes, as in `voting.combined`; no majority is an error.
     temperature : float, default 0.0
@@ -173,7 +173,7 @@ class Judge:
         set_(self, "temperature", asked.temperature)
         if self.votes > 1 and self.temperature == 0.0:
             raise InvalidInputError(
-                f"`votes` is {self.votes} at temperature 0, where all are the same; set `temperature`"
+                f"`votes` is {self.votes} at temperature 0, where all are equal; set `temperature`"
             )
 
     @property

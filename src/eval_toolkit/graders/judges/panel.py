@@ -70,14 +70,14 @@ class Panel:
         names = [judge.name for judge in judges]
         if len(judges) < 2 or len(set(names)) < len(names) or self.name in names:
             raise InvalidInputError(
-                f"`judges` are {', '.join(names) or 'none'}; a panel needs two or more with names of "
-                f"their own, and none is {self.name!r}"
+                f"`judges` are {', '.join(names) or 'none'}; a panel needs at least two with "
+                f"different names, other than {self.name!r}"
             )
         for judge in judges[1:]:
             if judge.fields() != judges[0].fields():
                 raise InvalidInputError(
-                    f"judges {names[0]!r} and {judge.name!r} judge different things; the members of "
-                    "a panel share a rubric"
+                    f"judges {names[0]!r} and {judge.name!r} have different fields; the members "
+                    "of a panel must share a rubric"
                 )
         object.__setattr__(self, "judges", judges)
 

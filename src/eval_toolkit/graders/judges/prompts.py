@@ -67,12 +67,14 @@ def _pieces(text: str) -> tuple[tuple[str, str | None], ...]:
     try:
         parsed = list(string.Formatter().parse(text))
     except ValueError as error:
-        raise InvalidInputError(f"the template {text!r:.60}: {error}; write {{{{ for {{") from None
+        raise InvalidInputError(
+            f"the template {text!r:.60}: {error}; write {{{{ for a brace"
+        ) from None
     for _, name, form, conversion in parsed:
         if name is not None and (form or conversion or not name.strip()):
             raise InvalidInputError(
-                f"the template {text!r:.60} has {{{name}…}}; a field is a name alone, and {{{{ is a "
-                "brace"
+                f"the template {text!r:.60} has {{{name}…}}; write a field as {{name}}, and "
+                "{{ for a brace"
             )
     return tuple((before, name) for before, name, _, _ in parsed)
 
@@ -80,7 +82,7 @@ def _pieces(text: str) -> tuple[tuple[str, str | None], ...]:
 def check_template(text: Any, what: str, known: Iterable[str]) -> None:
     """Raise unless a template is a text with known fields.
 
-    Fields are such as ``{question}``; ``{context.name}`` is a field of the sample's context.
+    Examples of fields are ``{question}`` and ``{context.name}``, a field of the sample's context.
 
     Examples
     --------
@@ -91,14 +93,14 @@ def check_template(text: Any, what: str, known: Iterable[str]) -> None:
     for _, name in _pieces(text):
         if name is not None and name.partition(".")[0] not in known:
             raise InvalidInputError(
-                f"`{what}` has the field {{{name}}}; there are {', '.join(known)}"
+                f"`{what}` has the unknown field {{{name}}}; the fields are {', '.join(known)}"
             )
 
 
 def filled(text: str, field: Callable[[str], str]) -> str:
     """Return a template with its fields filled in.
 
-    ``field`` returns the text of a field by name; it is not parsed as a template.
+    ``field`` returns the text of a field by its name; this text is not parsed as a template.
 
     Examples
     --------
@@ -113,7 +115,7 @@ def filled(text: str, field: Callable[[str], str]) -> str:
 def cut(text: str, most: int | None) -> str:
     r"""Return a long text with its middle replaced by a note on the omitted length.
 
-    Half of the ``most`` characters come from each end.
+    Half of the remaining ``most`` characters come from each end.
 
     Examples
     --------
@@ -138,8 +140,8 @@ def judge_messages(
 ) -> tuple[Message, ...]:
     """Return the messages for a judge of one answer.
 
-    ``rubric`` are the criteria, ``form`` instructions for the format of the reply. An empty
-    ``system`` is omitted; a field that is missing, such as the reference, is an error.
+    ``rubric`` is the criteria and ``form`` the instructions for the reply format. An empty
+    ``system`` is omitted; a missing field, such as the reference, is an error.
 
     Examples
     --------
@@ -164,7 +166,7 @@ def pair_messages(
 ) -> tuple[Message, ...]:
     """Return the messages for a judge of two answers; the first is shown as A.
 
-    Question, reference and context are those of the first.
+    Question, reference and context are taken from the first.
 
     Examples
     --------

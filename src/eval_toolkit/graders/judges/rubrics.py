@@ -85,7 +85,7 @@ class Rubric:
         Returns
         -------
         Rubric
-            Rubric itself, built-in or built from the mapping.
+            The given rubric, a built-in one, or one built from the mapping.
 
         Raises
         ------
@@ -103,16 +103,22 @@ class Rubric:
             known = [item.name for item in fields(cls)]
             for part in ("name", "criteria", "verdict"):
                 if part not in given:
-                    raise InvalidInputError(f"the rubric {dict(given)!r:.60} has no {part!r}")
+                    raise InvalidInputError(
+                        f"the rubric {dict(given)!r:.60} lacks the field {part!r}"
+                    )
             for part in given:
                 if part not in known:
-                    raise InvalidInputError(f"a rubric has no {part!r}; it has {', '.join(known)}")
+                    raise InvalidInputError(
+                        f"a rubric has no field {part!r}; it has {', '.join(known)}"
+                    )
             return cls(**given)
         if not isinstance(given, str):
-            raise InvalidTypeError(f"`rubric` is {given!r:.60}; give a Rubric, a name or a table")
+            raise InvalidTypeError(
+                f"`rubric` is {given!r:.60}; it must be a Rubric, a name or a mapping"
+            )
         if given not in RUBRICS:
             near = difflib.get_close_matches(given, RUBRICS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(RUBRICS)}"
+            hint = f"did you mean {near[0]!r}?" if near else f"the rubrics are {', '.join(RUBRICS)}"
             raise InvalidInputError(f"there is no rubric {given!r:.60}; {hint}")
         return RUBRICS[given]
 

@@ -99,7 +99,7 @@ class Labels:
         if len(read) < 2 or len(read) != len(self.numbers) or "" in read:
             raise InvalidInputError(
                 f"`numbers` has the words {', '.join(map(repr, self.numbers)) or 'none'}; it needs "
-                "two or more that differ in more than case"
+                "at least two that differ in more than case"
             )
         object.__setattr__(self, "numbers", read)
 
@@ -262,12 +262,16 @@ class VerdictFormat:
     def __post_init__(self) -> None:
         validation.choice(self.where, "where", _WHERE)
         if not isinstance(self.fields, Mapping) or not self.fields:
-            raise InvalidTypeError(f"`fields` is {self.fields!r}; it must map names to Labels …")
+            raise InvalidTypeError(
+                f"`fields` is {self.fields!r}; it must map names to Labels or Scale"
+            )
         for name, reading in self.fields.items():
             if not isinstance(name, str) or not name.isidentifier():
-                raise InvalidInputError(f"a field is named {name!r}; it must be a plain name")
+                raise InvalidInputError(f"a field is named {name!r}; it must be an identifier")
             if not isinstance(reading, (Labels, Scale)):
-                raise InvalidTypeError(f"fields[{name!r}] is {reading!r}; give Labels or a Scale")
+                raise InvalidTypeError(
+                    f"fields[{name!r}] is {reading!r}; it must be Labels or a Scale"
+                )
         if self.where in ("label", "brackets") and len(self.fields) > 1:
             raise InvalidInputError(
                 f"`fields` has {len(self.fields)} fields, but {self.where!r} allows only one; use "
@@ -375,7 +379,7 @@ class VerdictFormat:
         fields = table.pop("fields", None)
         if fields is not None and (table or not isinstance(fields, Mapping)):
             raise InvalidInputError(
-                f"`fields` is {fields!r:.60}; it must hold a table per field, without other keys"
+                f"`fields` is {fields!r:.60}; it must contain a mapping per field, without other keys"
             )
         read = {name: _reading(one) for name, one in (fields or {"verdict": table}).items()}
         if where is None:
@@ -389,17 +393,17 @@ def _reading(given: Any) -> Labels | Scale:
     kinds = [name for name in ("labels", "scale") if name in table]
     if len(kinds) != 1:
         raise InvalidInputError(
-            f"a verdict is {given!r:.60}; it needs `labels` (word to number) or `scale` (two ends)"
+            f"the verdict {given!r:.60} needs `labels` (word to number) or `scale` (two ends)"
         )
     (kind,) = kinds
     told = table.pop(kind)
     unknown = sorted(table.keys() - {"higher_is_better", *(["scaled"] if kind == "scale" else [])})
     if unknown:
-        raise InvalidInputError(f"a verdict of {kind} has no option {unknown[0]!r}")
+        raise InvalidInputError(f"a verdict with {kind} has no option {unknown[0]!r}")
     if kind == "labels":
         return Labels(told, **table)
     if not isinstance(told, (list, tuple)) or len(told) != 2:
-        raise InvalidInputError(f"`scale` is {told!r}; it must be two ends, such as [1, 10]")
+        raise InvalidInputError(f"`scale` is {told!r}; it must have two ends, such as [1, 10]")
     return Scale(*told, **table)
 
 
@@ -415,7 +419,7 @@ def _words(words: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _stands(line: str, start: int, end: int) -> str:
-    """Return the role of a word in a line: "alone", "told", "near" punctuation, or none."""
+    """Return where a word stands: "alone", "told" by a phrase, "near" punctuation, or ""."""
     if not _AFTER.match(line[end : end + _NEAR].lstrip(_CLOSING)):
         return ""  # "No doubt about it" does not mean "no"
     before = line[max(0, start - _NEAR) : start].rstrip(_MARKUP)

@@ -12,9 +12,9 @@ RULES = ("majority", "mean")
 def combined(grades: Sequence[Grade], rule: str) -> Grade:
     """Return the combined grade of several verdicts.
 
-    "majority" is the value of more than half of all verdicts, missing ones included; "mean" needs
-    all of them. Otherwise the grade is an error: disagreements are not random, so they are counted
-    instead of dropped.
+    "majority" is the value of more than half of all verdicts, including missing ones; "mean"
+    requires all verdicts. Otherwise the grade is an error: disagreements are not random, so they
+    are counted instead of dropped.
 
     Examples
     --------
@@ -30,7 +30,9 @@ def combined(grades: Sequence[Grade], rule: str) -> Grade:
         return grades[0]
     if rule == "mean":
         if absent:
-            return Grade.error(f"{len(absent)} of {len(grades)} without one: {absent[0].reason}")
+            return Grade.error(
+                f"{len(absent)} of {len(grades)} without a verdict: {absent[0].reason}"
+            )
         return Grade(sum(values) / len(values))
     counts = Counter(values).most_common()
     value, most = counts[0]
@@ -44,7 +46,7 @@ def combined(grades: Sequence[Grade], rule: str) -> Grade:
 def agreement(grades: Sequence[Grade]) -> Grade:
     """Return the share of equal pairs of verdicts.
 
-    Missing verdicts are ignored; fewer than two are skipped.
+    Missing verdicts are ignored; the grade is skipped with fewer than two verdicts.
 
     Examples
     --------

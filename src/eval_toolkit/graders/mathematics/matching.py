@@ -50,7 +50,7 @@ class MathMatch:
         Processor seconds for all comparisons of one text. Typical answers take a few hundredths,
         hard ones 0.75.
     memory_mb : int, default 1024
-        Memory limit in MB of the comparing process.
+        Memory limit in MB of the process that compares.
     decimals : int, default 6
         Number of decimals to which floating-point numbers must agree.
     name : str, default "math_match"
@@ -134,7 +134,7 @@ class MathMatch:
                 self._equal(self.seconds, gold, "0")
             except Overrun:
                 raise InvalidInputError(
-                    f"the reference {gold[:80]!r} takes too long to be compared even with 0"
+                    f"the reference {gold[:80]!r} takes too long to compare even with 0"
                 ) from None
         return False, 0.0 if late else left
 
@@ -153,7 +153,7 @@ class MathMatch:
 def _gold(truth: str) -> str:
     answer = reference_answer(truth)
     if not answer:
-        raise InvalidInputError(f"the reference {truth[:80]!r} has no answer in it")
+        raise InvalidInputError(f"the reference {truth[:80]!r} contains no answer")
     return answer
 
 

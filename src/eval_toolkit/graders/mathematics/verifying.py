@@ -29,8 +29,8 @@ def equal(gold: str, answer: str, decimals: int = 6) -> bool:
     """Return whether an answer equals a reference according to math-verify.
 
     Both are LaTeX or plain text, without dollar signs. Floating-point numbers must agree to
-    ``decimals``. What cannot be parsed is not equal. A percentage equals both the number before its
-    sign and a hundredth of it.
+    ``decimals``. Answers that cannot be parsed are not equal. A percentage equals both the
+    number before its sign and a hundredth of it.
     """
     (one, of_hundred), (other, other_of_hundred) = map(without_percent, (gold, answer))
     readings, others = _parsed(one), _parsed(other)

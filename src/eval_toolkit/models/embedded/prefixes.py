@@ -18,7 +18,7 @@ class Group:
 def shared_prefixes(texts: Sequence[Sequence[int]]) -> list[Group]:
     """Group texts that share a sufficiently long prefix.
 
-    ``texts`` are nonempty; the groups contain each exactly once. A shared prefix never includes the
+    ``texts`` are nonempty, and each is in exactly one group. A shared prefix never includes the
     last token of a text.
 
     Examples

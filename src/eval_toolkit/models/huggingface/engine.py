@@ -143,7 +143,10 @@ class Engine:
     ) -> list[Shared]:
         start = self.tokenizer.start
         if start is None:
-            raise ModelError("the tokenizer has no beginning-of-text token", kind="unsupported")
+            raise ModelError(
+                "whole texts cannot be scored: the tokenizer has no beginning-of-text token",
+                kind="unsupported",
+            )
         texts = [self.tokenizer.encode(text, control=False) for text in request.continuations]
         answers[place] = _Sums(request, "", 1, [len(ids) for ids in texts])
         return [

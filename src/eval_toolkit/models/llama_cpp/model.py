@@ -174,7 +174,8 @@ class LlamaCppModel(LocalModel):
     def _windows(self, text: str) -> list[tuple[list[int], list[int]]]:
         if self._engine.start is None:
             raise ModelError(
-                "the model has no beginning-of-text token to start a text", kind="unsupported"
+                "whole texts cannot be scored: the model has no beginning-of-text token",
+                kind="unsupported",
             )
         ids = self._engine.encode(text, control=False)
         # llama.cpp needs room for the generated token

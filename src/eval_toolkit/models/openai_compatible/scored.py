@@ -71,7 +71,7 @@ class ScoredText:
                     continue
                 if number > best + _ABOVE_BEST:
                     raise garbled(
-                        f"a log-probability of {number} but {best} for the likeliest token"
+                        f"a log-probability of {number}, above that of the likeliest token ({best})"
                     )
                 greedy = greedy and number >= best - 1e-6
         return Score(math.fsum(min(number, 0.0) for number in numbers), len(numbers), greedy, start)

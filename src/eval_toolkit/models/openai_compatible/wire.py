@@ -140,7 +140,9 @@ def read_chat(payload: Mapping[str, Any]) -> Generated:
     if refusal := message.get("refusal"):
         raise ModelError(f"the model declined: {str(refusal)[:200]}", kind="refused", status=200)
     if reason == "content_filter":
-        raise ModelError("the server's content filter kept the answer", kind="refused", status=200)
+        raise ModelError(
+            "the server's content filter blocked the answer", kind="refused", status=200
+        )
     if message.get("tool_calls"):
         raise ModelError("the model called a tool and wrote no text", kind="refused", status=200)
     if reason != "length" and content is None and not any(map(message.get, _THOUGHTS)):
@@ -190,5 +192,7 @@ def read_text(payload: Mapping[str, Any]) -> Generated:
     if type(text) is not str:
         raise garbled("no text in its first choice")
     if not text and reason == "content_filter":
-        raise ModelError("the server's content filter kept the answer", kind="refused", status=200)
+        raise ModelError(
+            "the server's content filter blocked the answer", kind="refused", status=200
+        )
     return Generated(text, reason)

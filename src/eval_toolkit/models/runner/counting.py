@@ -11,9 +11,8 @@ from eval_toolkit.models.runner.jobs import JobResult
 def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dict[str, Any]:
     """Return the numbers of sent, reused, cached and failed requests, and their usage.
 
-    ``usage`` is that of all answers, ``usage_now`` that of the answers requested in this run. If
-    there is reasoning between ``tags``, both have ``reasoning_tokens``, which are part of
-    ``completion_tokens``.
+    ``usage`` counts all answers, and ``usage_now`` those requested in this run. If there is
+    reasoning between ``tags``, both have ``reasoning_tokens``, which are part of ``completion_tokens``.
 
     Examples
     --------

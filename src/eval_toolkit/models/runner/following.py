@@ -145,7 +145,7 @@ class JournalSoFar:
 def read_on(path: Path, since: JournalSoFar) -> JournalSoFar:
     """Count the lines after a position; an incomplete last line is left for the next call.
 
-    A journal of a later version is an error.
+    Raises `ArtifactError` if the journal has a later version.
     """
     stream = _opened(path)
     if stream is None:

@@ -105,7 +105,9 @@ class TestGraders:
         assert fine == {"exact_match": 1.0, "exact_match_timed_out": 0.0}
 
     def test_a_reference_that_takes_too_long_is_a_mistake_of_the_task(self):
-        with pytest.raises(InvalidInputError, match="`ignore` exceeds the time limit on a reference"):
+        with pytest.raises(
+            InvalidInputError, match="`ignore` exceeds the time limit on a reference"
+        ):
             ExactMatch(ignore=[BOMB]).grade(Completion("b", ground_truth=TRIGGER))
 
     def test_what_took_too_long_is_no_answer_to_vote_for(self):

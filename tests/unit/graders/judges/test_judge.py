@@ -224,7 +224,7 @@ class TestReadingVerdicts:
     @each(
         ("make", "message"),
         [
-            (lambda: Labels({"yes": 1}), "two or more"),
+            (lambda: Labels({"yes": 1}), "at least two"),
             (lambda: Labels({"Yes": 1, "yes": 0}), "more than case"),
             (lambda: Scale(5, 5), "high"),
             (lambda: VerdictFormat("xml", {"a": Scale(0, 1)}), "where"),
@@ -315,10 +315,10 @@ class TestPrompts:
     @pytest.mark.parametrize(
         ("user", "message"),
         [
-            ("{answer}", "has the field {answer}"),
+            ("{answer}", "has the unknown field {answer}"),
             ("{question}", "no {completion}"),
-            ("{completion!r}", "a name alone"),
-            ("{completion", "write {{ for {"),
+            ("{completion!r}", "write a field as {name}, and {{ for a brace"),
+            ("{completion", "write {{ for a brace"),
         ],
     )
     def test_a_template_that_cannot_be_is_refused(self, user, message):
@@ -356,7 +356,7 @@ class TestJudge:
         assert one.grade(answer(), failed)["refusal"].reason == (
             "the judge oracle: timeout: no answer within 60 s"
         )
-        assert "was not asked" in one.grade(answer())["refusal"].reason
+        assert "was not queried" in one.grade(answer())["refusal"].reason
 
     def test_a_model_that_does_not_chat_gets_a_text(self):
         model = ScriptedModel("yes")
@@ -510,10 +510,10 @@ class TestPanel:
     @pytest.mark.parametrize(
         ("make", "message"),
         [
-            (lambda: Panel([judge()]), "two or more"),
-            (lambda: Panel([judge(), judge()]), "names of their own"),
-            (lambda: Panel([judge(), judge(name="panel")]), "none is 'panel'"),
-            (lambda: Panel([judge(), judge("quality")]), "judge different things"),
+            (lambda: Panel([judge()]), "at least two"),
+            (lambda: Panel([judge(), judge()]), "different names"),
+            (lambda: Panel([judge(), judge(name="panel")]), "other than 'panel'"),
+            (lambda: Panel([judge(), judge("quality")]), "have different fields"),
         ],
     )
     def test_members_that_cannot_sit_together_are_refused(self, make, message):
@@ -554,7 +554,7 @@ class TestJobs:
             def requests(self, response):
                 return {"judge:other": None}
 
-        with pytest.raises(InvalidInputError, match="asks the step 'judge:other'"):
+        with pytest.raises(InvalidInputError, match="has a request with the step 'judge:other'"):
             judge_jobs(Sly("x", name="sly"), {("q1", 1): answer()})
 
     def test_steps_name_their_judge(self):

@@ -286,7 +286,7 @@ class TestKeeping:
             done = run_task(sums(), model(), tmp_path / "r", graders=[other])
             assert done.n_asked == 0
             assert done.judges["correctness"]["n_asked"] == N
-            assert any("asked again" in note for note in done.notes)
+            assert any("requested again" in note for note in done.notes)
 
     def test_a_larger_limit_judges_the_new_answers_alone(self, tmp_path):
         run_task(sums(), model(), tmp_path / "r", limit=5, graders=[judge()])
@@ -296,7 +296,7 @@ class TestKeeping:
 
     def test_giving_up_keeps_what_was_said(self, tmp_path):
         bench = Bench(fails=range(6, N), kind="auth")
-        with pytest.raises(ModelError, match="cannot be asked"):
+        with pytest.raises(ModelError, match="cannot be used"):
             run_task(sums(), model(), tmp_path / "r", graders=[judge(bench)], concurrency=1)
         n_before = len(bench.asked) - 1
         bench.fails, bench.asked = set(), []

@@ -128,7 +128,7 @@ LONG = "The dog is in Rome, and Paris is a question. " * 3 + "It is"
     ("lie", "words"),
     [
         ("truncated", "a text other than the one sent"),
-        ("zeros", "a log-probability of 0.0 but"),
+        ("zeros", "a log-probability of 0.0, above that of the likeliest token"),
     ],
 )
 @pytest.mark.parametrize("lists", ["honest", "refused"])
