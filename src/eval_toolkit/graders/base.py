@@ -111,15 +111,20 @@ TEXT = ColumnInfo(higher_is_better=None, text=True)
 """Description of columns that store a text."""
 
 
-def options_version(grader: Any, number: str) -> str:
-    """Return a grader's version: its number and all non-default options."""
-    given = []
-    for option in fields(grader):
-        value = getattr(grader, option.name)
-        default = option.default if option.default is not MISSING else None
-        if option.init and option.name != "name" and value != default:
-            given.append(f"{option.name}={value!r}")
-    return "+".join([number, *given])
+def options_version(number: str) -> property:
+    """Return the property ``version`` of a dataclass: a number and all non-default options."""
+
+    def version(grader: Any) -> str:
+        """Version; changes when the results may change."""
+        given = []
+        for option in fields(grader):
+            value = getattr(grader, option.name)
+            default = option.default if option.default is not MISSING else None
+            if option.init and option.name != "name" and value != default:
+                given.append(f"{option.name}={value!r}")
+        return "+".join([number, *given])
+
+    return property(version)
 
 
 def references(response: Any) -> list[str]:

@@ -59,10 +59,7 @@ class ConfidenceWeightedAccuracy:
         """Name: ``confidence_weighted_accuracy``, with a suffix such as ``_norm_bytes``."""
         return f"confidence_weighted_accuracy{suffix(self.normalise)}"
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "1")
+    version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return the columns that the grader fills."""
@@ -102,10 +99,7 @@ class _WithDontKnow:
         if self.idk is not None and (not isinstance(self.idk, str) or not self.idk.strip()):
             raise InvalidInputError(f"`idk` is {self.idk!r}; it must be the text of a choice")
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "1")
+    version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return the columns that the grader fills."""

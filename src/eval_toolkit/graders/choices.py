@@ -129,10 +129,7 @@ class ChoiceAccuracy:
         """Name: ``accuracy``, with a suffix such as ``_norm_bytes``."""
         return f"accuracy{suffix(self.normalise)}"
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "1")
+    version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return the columns that the grader fills."""
@@ -186,10 +183,7 @@ class BitsPerByte:
     name = "bits_per_byte"
     response_types = LOGLIKELIHOODS
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "1")
+    version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return the columns that the grader fills."""
@@ -291,10 +285,7 @@ class ProbabilityMass:
         """Name: ``probability_mass``, with a suffix such as ``_norm_bytes``."""
         return f"probability_mass{suffix(self.normalise)}"
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "1")
+    version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return the columns that the grader fills."""
@@ -328,10 +319,7 @@ class ChoicePosition:
     name = "choice_position"
     response_types = LOGLIKELIHOODS
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "1")
+    version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return the columns that the grader fills."""

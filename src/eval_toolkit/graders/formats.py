@@ -89,10 +89,7 @@ class CsvFormat:
         if self.n_columns is not None:
             integer(self.n_columns, "n_columns", low=1)
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "1")
+    version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return the columns that the grader fills."""
@@ -192,10 +189,7 @@ class PostscriptFormat:
     def __post_init__(self) -> None:
         choice(self.marker, "marker", tuple(_POSTSCRIPTS))
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "1")
+    version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return the columns that the grader fills."""
@@ -246,10 +240,7 @@ class Placeholders:
         if self.at_least is not None:
             integer(self.at_least, "at_least", low=1)
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "1")
+    version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return the columns that the grader fills."""

@@ -173,10 +173,7 @@ class LanguageMatch:
         if self.language is not None:
             object.__setattr__(self, "language", _known(self.language))
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "2")
+    version = options_version("2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return the columns that the grader fills."""
@@ -228,10 +225,7 @@ class LanguageConsistency:
         """Name of the grader: ``language_consistency`` or ``raw_language_consistency``."""
         return "raw_language_consistency" if self.raw else "language_consistency"
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "2")
+    version = options_version("2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return the columns that the grader fills."""

@@ -166,10 +166,7 @@ class UnitCount:
         """Name: ``word_count``, ``sentence_count``, ``paragraph_count`` or ``character_count``."""
         return f"{self.unit.removesuffix('s')}_count"
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "1")
+    version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return the columns that the grader fills."""
@@ -221,10 +218,7 @@ class LengthControl:
     def __post_init__(self) -> None:
         number(self.tolerance, "tolerance", low=0.0)
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "1")
+    version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return the columns that the grader fills."""
@@ -282,10 +276,7 @@ class LengthRatio:
     name: str = "length_ratio"
     response_types = COMPLETIONS
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "1")
+    version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return the columns that the grader fills."""

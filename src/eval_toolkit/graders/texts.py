@@ -173,10 +173,7 @@ class ExactMatch:
         object.__setattr__(self, "ignore", rules.ignore)
         object.__setattr__(self, "_rules", rules)
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "1")
+    version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return the columns that the grader fills."""
@@ -242,10 +239,7 @@ class Includes:
         rules = TextRules(self.ignore_case, self.ignore_punctuation, self.ignore_articles)
         object.__setattr__(self, "_rules", rules)
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "1")
+    version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return the columns that the grader fills."""
@@ -325,10 +319,7 @@ class TokenF1:
         """Name of the grader: ``f1`` or ``f1_plain``."""
         return "f1" if self.normalise == "squad" else "f1_plain"
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "2")
+    version = options_version("2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return the columns that the grader fills."""

@@ -140,10 +140,7 @@ class Bleu:
         choice(self.tokenise, "tokenise", ("13a", "intl", "zh", "char", "none"))
         require("sacrebleu", feature="Bleu", extra="text")
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "1")
+    version = options_version("1")
 
     def _counts(self) -> list[str]:
         orders = range(1, _BLEU_ORDER + 1)
@@ -238,10 +235,7 @@ class ChrF:
     def __post_init__(self) -> None:
         integer(self.word_order, "word_order")
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "1")
+    version = options_version("1")
 
     def _counts(self) -> list[str]:
         orders = [f"{n}" for n in range(1, _CHARACTER_ORDER + 1)]
@@ -375,10 +369,7 @@ class Ter:
         integer(self.max_words, "max_words", low=1)
         require("sacrebleu", feature="Ter", extra="text")
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "1")
+    version = options_version("1")
 
     def _counts(self) -> list[str]:
         return [f"{self.name}_edits", f"{self.name}_reference_words"]

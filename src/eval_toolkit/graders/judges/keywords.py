@@ -99,10 +99,7 @@ class KeywordJudge:
         if self.within is not None:
             object.__setattr__(self, "within", validation.integer(self.within, "within", low=1))
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "1")
+    version = options_version("1")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return the columns that the grader fills."""
@@ -137,7 +134,4 @@ class Refusal(KeywordJudge):
     within: int | None = 300
     name: str = "refusal_phrases"
 
-    @property
-    def version(self) -> str:
-        """Version of the grader; changes when its results may change."""
-        return options_version(self, "2")
+    version = options_version("2")

@@ -65,10 +65,7 @@ class KeywordScorer:
         bounds = (r"(?<!\w)", r"(?!\w)") if self.whole_words else ("", "")
         object.__setattr__(self, "_search", re.compile(f"{bounds[0]}(?:{wanted}){bounds[1]}"))
 
-    @property
-    def version(self) -> str:
-        """Version of the scorer; changes when its results may change."""
-        return options_version(self, "1")
+    version = options_version("1")
 
     def score(self, texts: Sequence[str]) -> list[float]:
         """Return 1 for each text that contains a phrase, else 0."""
@@ -120,10 +117,7 @@ class PatternScorer:
         except (re.error, OverflowError, RecursionError) as error:
             raise InvalidInputError(f"`pattern` {self.pattern!r:.60} is none: {error}") from None
 
-    @property
-    def version(self) -> str:
-        """Version of the scorer; changes when its results may change."""
-        return options_version(self, "1")
+    version = options_version("1")
 
     def score(self, texts: Sequence[str]) -> list[float]:
         """Return 1 for each text that contains a match, else 0.

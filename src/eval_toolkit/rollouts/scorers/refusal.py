@@ -218,10 +218,7 @@ class RefusalScorer:
         object.__setattr__(self, "opening", validation.integer(self.opening, "opening", low=1))
         object.__setattr__(self, "threshold", validation.fraction(self.threshold, "threshold"))
 
-    @property
-    def version(self) -> str:
-        """Version of the scorer; changes when its results may change."""
-        return options_version(self, "2")
+    version = options_version("2")
 
     def kinds(self, texts: Sequence[str]) -> list[RefusalKind]:
         """Return "full", "partial" or "none" for each text."""

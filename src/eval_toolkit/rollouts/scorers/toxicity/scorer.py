@@ -75,10 +75,7 @@ class ToxicityScorer:
             name = "toxicity" if self.category == "toxic" else f"toxicity_{self.category}"
             object.__setattr__(self, "name", name)
 
-    @property
-    def version(self) -> str:
-        """Version of the scorer; changes when its results may change."""
-        return options_version(self, "1")
+    version = options_version("1")
 
     @property
     def bounds(self) -> tuple[float, float]:
