@@ -242,8 +242,8 @@ class TestAttempts:
         ("options", "message"),
         [
             ((), "give --effect (items needed) or --items (smallest effect)"),
-            (("--effect", 0.1), "give --within-sd (real values) or --expected (0/1 values)"),
-            (("--effect", 0.1, "--expected", 0.5), "need --correlation"),
+            (("--effect", 0.1), "give either --within-sd (real values) or --expected (0/1 values)"),
+            (("--effect", 0.1, "--expected", 0.5), "--correlation is required"),
             (
                 ("--effect", 0.1, "--within-sd", 1, "--different-items", "--one-system"),
                 "give --different-items or --one-system, not both",

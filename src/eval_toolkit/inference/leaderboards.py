@@ -82,15 +82,15 @@ def rank_systems(
     names : sequence of str, optional
         Names of the systems; by default "system 1" and so on.
     groups : sequence or mapping of array-like, optional
-        Group of each unit, by part; groups do not extend over parts.
+        Group of each unit, by part; groups do not span parts.
     higher_is_better : bool, default True
         Whether higher values are better.
     bounds : tuple of float
         Smallest and largest possible value, if known. Intervals of systems stay inside.
     share : bool, optional
-        Whether values are 1 (right) and 0 (wrong); by default if no other values occur.
+        Whether values are binary: 1 (correct) or 0 (wrong); by default True if no others occur.
     method : {"bootstrap", "bayes"}, default "bootstrap"
-        Method; see Notes. "bayes" is for binary values of independent units, especially few.
+        Method; see Notes. "bayes" is for binary values of independent units, especially if few.
     adjust : {"holm", "bh", "by", "hochberg", "bonferroni", "none"}, default "holm"
         Correction of the pairwise p-values, which determine the better system and hence the ranks.
     confidence : float, default 0.95
@@ -110,29 +110,30 @@ def rank_systems(
     Raises
     ------
     InvalidInputError
-        If there are fewer than two systems, an array has another number of them, a value is not
-        finite, or "bayes" is asked of values that are not right or wrong.
+        If there are fewer than two systems, arrays have different numbers of systems, a value is
+        not finite, or "bayes" is used with other than binary values of independent units.
 
     Notes
     -----
-    Two systems are compared as `compare_runs` compares two runs: shares of independent units by
-    Tango's interval and McNemar's score test, other means by `paired_mean_diff`, means over parts
-    by `paired_macro_interval` or Student's t. The p-value of a pair is at most ``1 − confidence``
-    iff its interval excludes 0. The p-values are then corrected for the number of pairs, and one
-    system is better than another where the corrected one is at most ``1 − confidence``: an interval
-    may exclude 0 without a significant difference after correction. A system's true rank is at
-    least 1 plus the number of systems that are better, and likewise from below [1]_. Where
-    differences do not vary nothing is said about them, whatever they are.
+    Two systems are compared like two runs in `compare_runs`: shares of independent units by Tango's
+    interval and McNemar's score test, other means by `paired_mean_diff`, means over parts by
+    `paired_macro_interval` or Student's t. The p-value of a pair is at most ``1 − confidence`` iff
+    its interval excludes 0. P-values are then corrected for the number of pairs, and one system is
+    better than another if the corrected p-value is at most ``1 − confidence``; the interval, which
+    is not corrected, may exclude 0 without a significant difference. The true rank of a system is
+    at least 1 plus the number of significantly better systems, and bounded from above likewise
+    [1]_. Pairs whose differences do not vary are not tested.
 
     Groups are resampled within parts, with the same draws for every system. The largest
-    standardised deviation over systems sets the level at which the intervals of single systems hold
-    all at once; the draws also tell how often each is best. They depend on the order of the units.
+    standardised deviation over systems determines the level at which the intervals of all systems
+    hold jointly; the draws also show how often each system is best. They depend on the order of the
+    units.
 
-    "bayes" draws from the posterior of a Dirichlet process: each unit's pattern of right and wrong
-    over the systems counts once, and all patterns together count as two units before any is seen.
-    Each system's rate then has the posterior Beta(1 + right, 1 + wrong), recommended for few
-    units by [2]_, and units that all systems share keep their correlation. Intervals are
-    posterior quantiles, and a pair's p-value is that of its interval.
+    "bayes" draws from the posterior of a Dirichlet process over the patterns of correct and wrong
+    answers of all systems to a unit; its prior has the weight of two units. Each system's rate then
+    has the posterior Beta(1 + correct, 1 + wrong), recommended for few units by [2]_, and the
+    correlation between systems is preserved. Intervals are posterior quantiles, and the p-value of
+    a pair is derived from its interval.
 
     References
     ----------
@@ -236,13 +237,13 @@ class _Suite:
             if array.shape[1] != k:
                 raise InvalidInputError(
                     f"part {label!r} has {array.shape[1]} systems, the first has {k}; drop "
-                    "systems without all parts, or parts without all systems"
+                    "systems that lack a part, or parts that lack a system"
                 )
         if k < 2:
             raise InvalidInputError("there is only one system; a ranking needs at least two")
         called = tuple(names) if names is not None else tuple(f"system {i + 1}" for i in range(k))
         if len(called) != k or len(set(called)) != k:
-            raise InvalidInputError(f"`names` must hold {k} different names, got {called!r}")
+            raise InvalidInputError(f"`names` must contain {k} unique names, got {called!r}")
         return cls(
             called,
             tuple(labels),
@@ -259,7 +260,7 @@ class _Suite:
 
     @functools.cached_property
     def is_binary(self) -> bool:
-        """Whether every value is right or wrong."""
+        """Whether every value is 0 or 1."""
         found = all(bool(((part == 0.0) | (part == 1.0)).all()) for part in self.parts)
         if self.share and not found:
             raise InvalidInputError("`share` is True, but a value is neither 0 nor 1")
@@ -298,7 +299,7 @@ class _Suite:
         return total / len(self.parts)
 
     def _prior(self, n_draws: int, generator: "np.random.Generator") -> FloatArray:
-        """Return rates drawn from the prior, a stick-breaking Dirichlet process of mass 2."""
+        """Return rates drawn from the prior, a Dirichlet process with concentration 2."""
         breaks = generator.beta(1.0, 2.0, size=(n_draws, _STICKS))
         left = np.cumprod(1.0 - breaks, axis=1)
         sticks = breaks * np.column_stack([np.ones(n_draws), left[:, :-1]])
@@ -346,7 +347,7 @@ def _matrix(part: Any, label: str) -> FloatArray:
     array = np.asarray(part, dtype=np.float64)
     if array.ndim != 2 or not len(array):
         raise InvalidInputError(
-            f"part {label!r} has the shape {array.shape}; it must be units by systems"
+            f"part {label!r} has shape {array.shape}; it must be 2-D, units by systems"
         )
     if not np.isfinite(array).all():
         unit, system = np.argwhere(~np.isfinite(array))[0].tolist()
@@ -380,7 +381,7 @@ class _Bounds:
     posterior: FloatArray | None
 
     def system(self, at: int, level: float, nominal: float | None = None) -> BootstrapCI | None:
-        """Return one system's interval; ``nominal`` is the confidence that all have together."""
+        """Return one system's interval; ``nominal`` is the joint confidence of all intervals."""
         suite = self.suite
         if self.posterior is not None:
             column = self.posterior[:, at]

@@ -70,7 +70,7 @@ def macro_mean(
     parts : sequence of array-like
         Values of the units, by part; no part may be empty.
     groups : sequence of array-like, optional
-        Groups of the units, by part; a group may extend over parts.
+        Groups of the units, by part; a group may span parts.
     confidence : float, default 0.95
         Confidence level.
 
@@ -87,8 +87,8 @@ def macro_mean(
     Notes
     -----
     Parts are treated as fixed, not as a sample of parts. For 0/1 values of independent units the
-    interval is the adjusted Wald interval of a linear combination of proportions [1]_, which
-    covers well where parts are few or unanimous. For many small parts its variance is too small, as
+    interval is the adjusted Wald interval of a linear combination of proportions [1]_, which has
+    good coverage with few or unanimous parts. With many small parts its variance is too small, as
     it divides by n instead of n − 1; the unbiased variance is then used. Otherwise the interval is
     Student's t with Welch's degrees of freedom. A part with a single unit uses the variance of the
     others; if all parts have a single unit, the variance between parts is used, which is
@@ -108,7 +108,7 @@ def macro_mean(
     confidence = validation.fraction(confidence, "confidence")
     values = [validation.vector(part, f"parts[{i}]") for i, part in enumerate(parts)]
     if not values or not all(map(len, values)):
-        raise InvalidInputError("`parts` must hold at least one part, and every part a value")
+        raise InvalidInputError("`parts` must contain at least one part, and every part a value")
     mean = float(np.mean([part.mean() for part in values]))
     n_units = sum(map(len, values))
     codes, n_groups = _codes(values, groups)
@@ -155,8 +155,8 @@ def _variance(
 ) -> tuple[float | None, float, str]:
     """Return the variance of the macro mean, its degrees of freedom and a note.
 
-    Each group contributes the sum of its units' deviations over n times the number of parts; within
-    a part these are scaled by C / (C − 1) groups, as the cluster-robust estimator does.
+    Each group contributes the sum of its units' deviations over n times the number of parts. The
+    variance of a part with C groups is scaled by C / (C − 1), as in the cluster-robust estimator.
     """
     n_parts = len(values)
     totals = np.zeros(n_groups)
@@ -179,7 +179,7 @@ def _variance(
     if lone:  # contribution of one unit of an average part
         spread = float(np.mean([share * n for share, n in shares]))
         known += lone * spread
-        reason = f"{lone} parts of one unit take their spread from the others"
+        reason = f"{lone} parts with a single unit use the variance of the others"
     weights = sum(share * share / (n - 1) for share, n in shares)
     df = known * known / weights if weights > 0.0 else float(sum(sizes) - n_parts or 1)
     return known, min(df, max(1.0, n_groups - 1.0)), reason  # groups may span parts
@@ -189,9 +189,9 @@ def _spread_between(values: Sequence[FloatArray], n_groups: int) -> tuple[float 
     """Return the variance if every part is a single unit or group, from their differences."""
     n_parts = len(values)
     if n_parts < 2 or n_groups < n_parts:
-        return None, 0.0, "no part has two independent units, so the spread is unknown"
+        return None, 0.0, "no part has two independent units, so the variance is unknown"
     means = np.array([part.mean() for part in values])
-    reason = "every part is one unit; the spread is that between parts"
+    reason = "every part has a single unit; the variance between parts is used"
     return float(means.var(ddof=1)) / n_parts, float(n_parts - 1), reason
 
 

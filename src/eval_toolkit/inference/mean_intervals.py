@@ -65,7 +65,7 @@ class MeanPivot:
     n_groups: int
     method: str
     pivot: _Pivot
-    """Distance of a hypothetical mean from the data's: Student t with ``df`` if it is true."""
+    """Test statistic of a hypothetical mean; Student's t with ``df`` if that mean is true."""
     ends: Callable[[float], tuple[float, float]]
     """Function from a critical value of the statistic to the interval."""
 
@@ -115,27 +115,27 @@ def mean_interval(
     -------
     BootstrapCI
         Interval without resamples. ``method`` is "wilson" for shares, "gaffke" for values with two
-        finite bounds and "skewness-corrected t" for others, each followed by ", groups" where units
-        come in groups.
+        finite bounds and "skewness-corrected t" for others, each followed by ", groups" if there
+        are groups.
 
     Raises
     ------
     InvalidInputError
-        If the arrays are invalid, or a share holds anything but 0 and 1.
+        If the arrays are invalid, or ``share`` is True and a value is neither 0 nor 1.
     UndefinedMetricError
-        If there is no trustworthy interval; the message says why. Shares need three groups where
-        units come in groups, bounded values three units or groups; others need at least four
-        effective ones, more than one distinct value, and no single value that carries nearly all
-        of the spread.
+        If there is no trustworthy interval; the message says why. Shares with groups need at least
+        three groups, bounded values three units or groups, others at least four effective units,
+        more than one distinct value, and no single value that accounts for nearly all of the
+        variance.
 
     Notes
     -----
-    *Shares*: Wilson's interval with the correction of `score_interval`; with groups, of the
+    *Shares*: Wilson's interval with the correction of `score_interval`; with groups, for the
     effective number of units [1]_. *Bounded values*: the mean of the sample and one pseudo-value at
     the bound, under random weights [2]_ [3]_, so that unseen values are allowed for even if all
     values are equal; the ends use a saddlepoint approximation. *Others*: Student's interval,
-    widened where the skewness of the sample demands it [4]_ [5]_. With groups the variance is CR2
-    with the degrees of freedom of Bell and McCaffrey (`mean_variance`).
+    widened if the sample is skewed [4]_ [5]_. With groups the variance is CR2 with the degrees of
+    freedom of Bell and McCaffrey (`mean_variance`).
 
     References
     ----------
@@ -163,7 +163,7 @@ def mean_interval(
     x = validation.vector(values, "values")
     if not np.isin(x, (0.0, 1.0)).all():
         row = int(np.argmin(np.isin(x, (0.0, 1.0))))
-        raise InvalidInputError(f"values[{row}] is {x[row]:g}; a share is a mean of 0 and 1")
+        raise InvalidInputError(f"values[{row}] is {x[row]:g}; with `share` it must be 0 or 1")
     codes, n_groups = _codes(groups, len(x))
     if codes is not None:
         _enough(n_groups, "groups")
@@ -179,32 +179,18 @@ def share_ends(
 ) -> tuple[float, float]:
     """Return the interval of a share of 0/1 values, with the effective number of units.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Values 0 and 1.
-    codes : ndarray of int, optional
-        Group of each unit, numbered from 0; None if units are independent.
-    n_groups : int
-        Number of groups, at least two if ``codes`` are given.
-    confidence : float
-        Two-sided confidence level.
-
-    Returns
-    -------
-    tuple of float
-        Lower and upper end.
+    ``codes`` are the groups, at least two, numbered from 0; None if units are independent.
 
     Notes
     -----
-    Korn and Graubard's effective number of units, n over the design effect times (z/t)², but the
-    design effect counts a part of a group that is all wrong (for the lower end) or all right (for
-    the upper end): few failures in few groups do not show whether failures come in groups. Where
-    all units are alike this makes every group one unit.
+    Korn and Graubard's effective number of units is n over the design effect, times (z/t)². Here
+    the design effect includes a fraction of a group that is all wrong (for the lower end) or all
+    correct (for the upper end): few failures in few groups do not show whether failures cluster.
+    If all units are equal, every group thus counts as one unit.
 
-    Where large groups have another share than small ones, as a test at 5 % on the log sizes has it,
-    a few large groups decide, and samples tend to lack the largest. The interval then also holds
-    that of the skewness-corrected mean (`mean_interval` of numbers).
+    If group means depend on group sizes, by a test at 5 % on the log sizes, a few large groups
+    dominate, and samples tend to lack the largest. The interval is then extended to include that of
+    the skewness-corrected mean (`mean_interval` of numbers).
 
     Examples
     --------
@@ -231,7 +217,7 @@ def share_ends(
 def _wider(
     pivot: _Pivot, ends: Callable[[float], tuple[float, float]], found: MeanVariance
 ) -> tuple[_Pivot, Callable[[float], tuple[float, float]]]:
-    """Return a statistic and its inverse that also hold what the skewness-corrected mean does."""
+    """Return a statistic and its inverse whose interval includes the skewness-corrected one."""
     try:
         other, other_ends = _skewed(found)
     except UndefinedMetricError:  # too few groups
@@ -311,7 +297,7 @@ def mean_pivot(
         if negligible(scale, float(np.abs(x).max())):
             raise UndefinedMetricError(
                 f"no interval: all {len(x)} values are {origin:g} and their bounds are not known; "
-                "declare bounds, or kind='share' where they say yes or no"
+                "declare bounds, or kind='share' for yes/no values"
             )
     found = _spread((x - origin) / scale, codes, n_groups)
     pivot, ends = (_gaffke if bounded else _skewed)(found)
@@ -346,8 +332,8 @@ def _codes(groups: ArrayLike | None, n: int) -> tuple[IntArray | None, int]:
 def _spread(values: FloatArray, codes: IntArray | None, n_groups: int) -> MeanVariance:
     """Return the variance of the mean; that of independent units if groups add no variance.
 
-    Groups that are more alike than chance makes them say nothing about the shape of the mean's
-    distribution. Their degrees of freedom stay.
+    Groups that are more alike than by chance are not informative about the shape of the mean's
+    distribution; only their CR2 variance and degrees of freedom are kept.
     """
     found = mean_variance(values, codes, n_groups)
     if codes is None:
@@ -376,8 +362,8 @@ def _inside(values: FloatArray, bounds: tuple[float, float]) -> None:
 def _design_effect(found: MeanVariance, bound: float) -> float:
     """Return the design effect, at least 1.
 
-    A small part of an average group is added at the bound, to both variances: what has not been
-    seen may well come in groups.
+    A fraction of an average group is added at the bound, to both variances, because unseen values
+    may come in groups.
     """
     n, size = float(found.sizes.sum()), float(found.sizes.mean())
     extra = _PSEUDO_GROUP * size
@@ -392,8 +378,8 @@ def _design_effect(found: MeanVariance, bound: float) -> float:
 def _skewed(found: MeanVariance) -> tuple[_Pivot, Callable[[float], tuple[float, float]]]:
     """Return Student's statistic corrected for skewness, and its inverse.
 
-    Hall's cubic transformation with Willink's inverse. Of it and of Student's t the one that is
-    closer to zero counts, as the correction overshoots where tails are heavy on both sides.
+    Hall's cubic transformation with Willink's inverse. Of this and Student's t, the one closer to
+    zero is used, as the correction overshoots if both tails are heavy.
     """
     if found.df + 1.0 < MIN_NUMBERS:
         raise UndefinedMetricError(
@@ -410,8 +396,8 @@ def _skewed(found: MeanVariance) -> tuple[_Pivot, Callable[[float], tuple[float,
         skewness = float((residual**3).sum()) / (squares * math.sqrt(squares))
     if abs(skewness) > MAX_SKEW:
         raise UndefinedMetricError(
-            f"no interval: one of {len(residual)} values or groups carries nearly all of the "
-            "spread; declare the bounds of the column, or collect more values"
+            f"no interval: one of {len(residual)} values or groups accounts for nearly all "
+            "of the spread; declare the bounds of the column, or collect more values"
         )
     n = len(residual)
     small = math.sqrt(n * (n - 1)) / (n - 2)

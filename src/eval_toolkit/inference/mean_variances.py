@@ -35,28 +35,16 @@ class MeanVariance:
 def mean_variance(values: FloatArray, codes: IntArray | None, n_groups: int) -> MeanVariance:
     """Return the CR2 variance of a mean with Satterthwaite's degrees of freedom, in O(n).
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        One number per unit.
-    codes : ndarray of int, optional
-        Cluster of each unit, numbered from 0; None where units are independent.
-    n_groups : int
-        Number of clusters, at least two.
-
-    Returns
-    -------
-    MeanVariance
-        Variance estimates, with the totals and sizes of the clusters.
+    ``codes`` are the clusters, at least two, numbered from 0; None if units are independent.
 
     Notes
     -----
     With S_g the sum of the residuals of cluster g and w_g its share of the units, CR2 is
     ``Σ S_g² / (1 − w_g) / n²`` [1]_, [2]_. Its degrees of freedom are those of a quadratic form in
-    independent units of one variance. Where units correlate and clusters differ in size both
-    this estimate and its degrees of freedom err, so the variance is scaled by the ratio of truth to
-    expectation at the ANOVA estimate of the correlation ρ, and is never less than
-    ``s² Σ_g (n_g (1 − ρ) + ρ n_g²) / n²``, the variance of units that correlate alike.
+    independent units with equal variances. If units are correlated and clusters differ in size,
+    both are biased, so the variance is scaled by the ratio of the true variance to its expectation
+    at the ANOVA estimate of the correlation ρ, and is never less than ``s² Σ_g (n_g (1 − ρ) + ρ
+    n_g²) / n²``, the variance of equally correlated units.
 
     References
     ----------

@@ -100,7 +100,7 @@ def mean_se(values: ArrayLike, *, groups: ArrayLike | None = None) -> MeanSE:
     values : array-like of shape (n,)
         One number per unit (average repeated attempts at a unit first).
     groups : array-like of shape (n,), optional
-        Group of each unit: questions on one passage, translations of one item.
+        Group of each unit, e.g. questions on the same passage or translations of the same item.
 
     Returns
     -------
@@ -117,9 +117,9 @@ def mean_se(values: ArrayLike, *, groups: ArrayLike | None = None) -> MeanSE:
     Notes
     -----
     ``sd / √n`` with the n − 1 divisor, or with groups the CR2 estimator [1]_, unbiased for clusters
-    of any size where units are independent. The two agree for clusters of one. Reference [2]_ adds
-    the cross terms within clusters to the former without a small-sample factor, which is too small
-    when clusters are few.
+    of any size if units are independent. The two agree for clusters with a single unit. Reference
+    [2]_ adds the cross terms within clusters to the former without a small-sample factor, which is
+    too small when clusters are few.
 
     References
     ----------
@@ -177,7 +177,7 @@ def t_interval(
         If the arrays are not 1-D, finite and equally long.
     UndefinedMetricError
         If there are fewer than two units, or fewer than two clusters, or all values are equal, so
-        that nothing shows how they vary.
+        that their variance is unknown.
 
     Notes
     -----
@@ -225,8 +225,8 @@ def paired_mean_diff(
     bounds : tuple of float
         Smallest and largest possible value of A and of B, if known.
     share : bool, optional
-        Whether values are 1 for yes and 0 for no. By default True if both 0 and 1 and no others
-        occur, unless ``bounds`` are those of another scale.
+        Whether values are binary: 1 for yes and 0 for no. By default True if both 0 and 1 and no
+        others occur, unless ``bounds`` specify another range.
     confidence : float, default 0.95
         Two-sided confidence level of the interval of the difference.
 
@@ -246,12 +246,12 @@ def paired_mean_diff(
 
     Notes
     -----
-    The standard error of the unit differences, so that what A and B have in common cancels:
+    The standard error of the unit differences, so that variation common to A and B cancels:
     ``var(b̄ − ā) = var(ā) + var(b̄) − 2 cov(ā, b̄)`` [1]_. With groups it is cluster-robust. The
     interval is `mean_interval` of the differences, which lie between minus and plus the range of
     the bounds. Shares of independent units have Tango's interval and McNemar's score test
-    (`tango_interval`); so do shares in groups where every unit has the same difference, each group
-    counting as one unit.
+    (`tango_interval`); so do grouped shares if all differences are equal, with each group counting
+    as one unit.
 
     References
     ----------
@@ -317,7 +317,7 @@ def _as_share(
 
 
 def _tango(a: FloatArray, b: FloatArray, groups: ArrayLike | None, confidence: float) -> _Found:
-    """Return Tango's interval; groups without any spread of the differences are one unit each."""
+    """Return Tango's interval; groups, whose differences are all equal, count as one unit each."""
     if groups is None:
         return *paired_share(a == 1.0, b == 1.0, confidence), "tango"
     first = np.unique(np.asarray(groups), return_index=True)[1]

@@ -93,8 +93,8 @@ def missing_bounds(
     bounds : tuple of float, default (0, 1)
         Smallest and largest possible value.
     groups : array-like of shape (n,), optional
-        Group of each unit; units of one group are not independent. Missing ones count as separate
-        groups.
+        Group of each unit; units of one group are not independent. Missing outcomes count as
+        separate groups.
     confidence : float, default 0.95
         Confidence level of the interval.
 
@@ -110,12 +110,12 @@ def missing_bounds(
 
     Notes
     -----
-    The interval reaches from C standard errors below the lower bound to C above the upper. The
-    mean can be near one of them only, so C falls from the two-sided critical value (nothing is
-    missing) to the one-sided (the region is wide) [2]_. For right or wrong of independent units
-    both ends are Wilson's instead. For other values C is scaled up as Student's t is, and each end
-    is the farther of that and the same with two units added at either bound, so that values (or
-    groups) that all agree do not claim certainty.
+    The interval extends from C standard errors below the lower bound to C standard errors above the
+    upper bound. The mean can be close to only one of the bounds, so C decreases from the two-sided
+    critical value (nothing is missing) to the one-sided one (wide region) [2]_. For binary outcomes
+    of independent units, Wilson's ends at the corresponding level are used instead. For other
+    values C is taken from Student's t, and each end is the outer one of this interval and the same
+    with two units added at either bound, so that equal values (or groups) do not imply certainty.
 
     References
     ----------
@@ -178,7 +178,7 @@ def bounded_mean(
     bottom, top = bounds
     lows, highs = validation.vector(low, "low"), validation.vector(high, "high")
     if len(lows) != len(highs) or (lows > highs).any():
-        raise InvalidInputError("`low` and `high` must be equally long, and no `low` above `high`")
+        raise InvalidInputError("`low` and `high` must have the same length, with `low` <= `high`")
     known = lows == highs
     region = float(lows.mean()), float(highs.mean())
     binary = np.isin(lows, (0.0, 1.0)).all() and np.isin(highs, (0.0, 1.0)).all()
@@ -258,7 +258,7 @@ def _check(values: FloatArray, lost: int, bottom: float, top: float) -> None:
             f"`bounds` is {(bottom, top)}; both bounds must be finite to bound missing values"
         )
     if len(values) + lost == 0:
-        raise InvalidInputError("`values` is empty and nothing is missing; there are no units")
+        raise InvalidInputError("`values` is empty and `n_missing` is 0; give at least one unit")
     outside = (values < bottom) | (values > top)
     if outside.any():
         at = int(np.argmax(outside))

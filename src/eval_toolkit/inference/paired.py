@@ -67,8 +67,8 @@ def bootstrap_p_value(differences: ArrayLike) -> float:
     -------
     float
         ``min(1, 2 min(1 + #{d ≤ 0}, 1 + #{d ≥ 0}) / (R + 1))``: never zero, since R resamples
-        cannot show less than 1 / (R + 1) (Davison & Hinkley 1997, ch. 4). A difference that is
-        zero up to the rounding of the largest one is zero.
+        cannot show less than 1 / (R + 1) (Davison & Hinkley 1997, ch. 4). Differences within
+        rounding error of zero, relative to the largest one, count as zero.
 
     Raises
     ------
@@ -157,11 +157,11 @@ def paired_bootstrap_diff(
     Raises
     ------
     InvalidInputError
-        If the input is invalid, or has fewer than 10 independent units and the interval is made of
-        resamples.
+        If the input is invalid, or has fewer than 10 independent units and the interval needs
+        resampling.
     UndefinedMetricError
-        If the metric is undefined for the data, or on more than 5 % of the draws even when
-        they are stratified by label; if a class has fewer than 3 rows.
+        If the metric is undefined for the data, or on more than 5 % of the resamples even if these
+        are stratified by label, or a class has fewer than 3 rows.
 
     Notes
     -----
@@ -233,7 +233,7 @@ def shared_draws(
 ) -> tuple[Problem, FloatArray]:
     """Return each scorer's replicates; stratified by label if too many are undefined.
 
-    Differences need resamples on which every scorer has a value. There are none for too few units.
+    Differences need resamples on which every scorer has a value. With too few units there are none.
     """
     problem = problem.in_canonical_order()
     if not has_enough_units(problem.plan):
@@ -289,8 +289,8 @@ def paired_bootstrap_ece_diff(
 
     See Also
     --------
-    paired_bootstrap_diff : with ``brier_score`` or ``log_loss``, a test of probabilities that is
-        valid.
+    paired_bootstrap_diff : with ``brier_score`` or ``log_loss``, a valid test of
+        probabilities.
 
     Examples
     --------
@@ -385,7 +385,7 @@ def paired_mde(
     InfeasibleError
         If the interval has no width.
     UndefinedMetricError
-        If there is no interval, as for a mean of differences that are all equal.
+        If there is no interval, e.g. for a mean of differences that are all equal.
 
     Examples
     --------

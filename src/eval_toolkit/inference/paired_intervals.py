@@ -96,22 +96,9 @@ def p_of_interval(
 ) -> float:
     """Return the two-sided p-value of "no difference" that matches an interval.
 
-    Parameters
-    ----------
-    delta, low, high, confidence : float
-        Difference with its interval.
-    df : float, optional
-        Degrees of freedom of the interval; by default the normal distribution.
-
-    Returns
-    -------
-    float
-        P-value, at most ``1 − confidence`` iff the interval excludes zero.
-
-    Notes
-    -----
-    The distance to zero in units of the interval's reach towards it, times the critical value, is
-    taken for a normal or Student statistic.
+    It is at most ``1 − confidence`` iff the interval excludes zero: the distance to zero, relative
+    to the length of the interval on that side, times the critical value is treated as a normal
+    statistic, or as Student's t with ``df``.
 
     Examples
     --------
@@ -129,7 +116,7 @@ def p_of_interval(
 def paired_difference(
     problem: Problem, samples: FloatArray, n_drawn: int, confidence: float
 ) -> PairedBootstrapCI:
-    """Return metric(B) − metric(A) of a problem with two scorers, its interval and p-value.
+    """Return metric(B) − metric(A) for a problem with two scorers, with interval and p-value.
 
     ``samples`` are replicates of both on common resamples, for their correlation.
 
@@ -190,10 +177,11 @@ def _of_estimates(problem: Problem, samples: FloatArray, delta: float, confidenc
 def _unseen(problem: Problem, confidence: float) -> float:
     """Return the possible effect of rows that no resample contains on a rank metric difference.
 
-    Where none of n rows fails, up to z²/(n + z²) of all rows may: the upper end of the score
-    interval at 0 of n. A positive that fails is below all negatives, a negative above all
-    positives. Where more rows carry the difference that is seen (k = n over the kurtosis), others
-    are less likely to be of another kind: n counts k/5 times, negatives on top (4/k)² times.
+    If none of n rows fails, up to z²/(n + z²) of all rows may: the upper end of the score interval
+    for 0 of n. A positive fails if it is below all negatives, a negative if it is above all
+    positives. The more rows determine the observed difference (k = n over the kurtosis), the less
+    likely are rows of another kind: n is multiplied by k/5, the number of negatives on top by
+    (4/k)².
     """
     if not isinstance(problem.statistics[0], (RocAuc, AveragePrecision)):
         return 0.0
@@ -230,11 +218,11 @@ def combined_difference(
 ) -> tuple[float, float, float]:
     """Return interval and p-value of B − A from the intervals and shared replicates of both.
 
-    It reaches at least ``least`` to both sides.
+    The interval extends at least ``least`` to both sides.
 
-    The difference of two functions of ``rates`` of few rows is more spread than its parts tell:
-    with normal quantiles balanced accuracies of six positives are called different in 8 to 11 % of
-    comparisons of equals, so that Student's are taken.
+    With ``rates``, i.e. for functions of several rates, Student's quantiles are used: with normal
+    ones, balanced accuracies with six positives differ significantly in 8 to 11 % of comparisons of
+    equal scorers.
 
     Raises `UndefinedMetricError` if one of them has no interval.
     """
@@ -274,8 +262,8 @@ def _of_losses(
 ) -> _Found:
     """Return the interval of a mean difference of losses, which few rows may dominate.
 
-    A difference may be as large as a loss that either scorer has, or would have with the other
-    label. The degrees of freedom are those of a mean over two classes whose shares are estimated
+    A difference may be as large as the losses of either scorer with the actual or the opposite
+    labels. The degrees of freedom are those of a mean over two classes whose shares are estimated
     (Satterthwaite).
     """
     labels, plan = problem.labels, problem.plan

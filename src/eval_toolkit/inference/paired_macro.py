@@ -39,23 +39,9 @@ def paired_macro_diff(
 ) -> PairedMacro:
     """Compare two macro averages on the same units.
 
-    Parameters
-    ----------
-    a, b : sequence of ndarray
-        Values of A and B for the same units, by part.
-    groups : sequence of ndarray, optional
-        Groups of the units, by part; a group may extend over parts.
-    share : bool, default False
-        Whether values are binary.
-    confidence : float, default 0.95
-        Two-sided confidence level.
-
-    Returns
-    -------
-    PairedMacro
-        Shares of independent units by `paired_macro_interval`, which does not vanish in unanimous
-        parts; all else by Student's interval of `macro_mean`. The p-value is at most
-        ``1 − confidence`` exactly where the interval excludes 0.
+    Values and groups are given by part; a group may span parts. Shares of independent units get the
+    `paired_macro_interval`, whose width is not zero for unanimous parts, other values Student's
+    interval of `macro_mean`. The p-value is at most ``1 − confidence`` iff the interval excludes 0.
 
     Examples
     --------

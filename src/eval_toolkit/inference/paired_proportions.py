@@ -50,18 +50,18 @@ def tango_interval(
     Raises
     ------
     InvalidInputError
-        If a count is negative, there are no units, or more differ than there are.
+        If a count is negative, there are no units, or ``n_01 + n_10`` exceeds ``n``.
 
     Notes
     -----
     The differences Δ that the score test does not reject [1]_: ``|n₀₁ − n₁₀ − nΔ|`` is at most z
-    times ``√(n (2q + Δ (1 − Δ)))``, q being the most likely share of units right under A alone if
-    the difference is Δ. Without discordant units the bounds are ``± z² / (n + z²)``, Wilson's
-    bound of no success in n. Recommended among the intervals for this design by [2]_.
+    times ``√(n (2q + Δ (1 − Δ)))``, with q the maximum-likelihood share of units that only A gets
+    right, given Δ. Without discordant units the bounds are ``± z² / (n + z²)``, Wilson's bound for
+    0 of n. Recommended for this design by [2]_.
 
     At Δ = 0 it is McNemar's chi-squared test without correction. The exact McNemar test is
-    conservative, so at the border the two can disagree: the interval excludes 0 and the exact
-    p-value is still above 1 − confidence.
+    conservative, so in borderline cases the two may disagree: the interval excludes 0 while the
+    exact p-value is above 1 − confidence.
 
     References
     ----------
@@ -95,18 +95,8 @@ def paired_share(
 ) -> tuple[float, float, float]:
     """Return Tango's interval of a paired difference of shares, and its p-value.
 
-    Parameters
-    ----------
-    hits_a, hits_b : array of bool
-        Successes of A and B on the same independent units.
-    confidence : float
-        Two-sided confidence level.
-
-    Returns
-    -------
-    tuple of float
-        Lower end, upper end, p-value: McNemar's score test, which rejects exactly where Tango's
-        interval excludes zero. Its size is at most 5.4 % at a nominal 5 % [1]_.
+    Units must be independent. The p-value is that of McNemar's score test, which rejects iff Tango's
+    interval excludes zero. Its size is at most 5.4 % at a nominal 5 % [1]_.
 
     References
     ----------
@@ -151,10 +141,10 @@ def paired_macro_interval(
 
     Notes
     -----
-    The textbook interval after z²/4 units of either discordant kind were added, divided evenly
-    among the parts: for one part that of [1]_, who add one; for several as [2]_ do it for
-    proportions that are not paired. Of many small parts that variance falls short; the unbiased
-    one within parts (`macro_mean`) takes its place where it is larger.
+    The textbook interval after adding z²/4 units of either discordant kind, divided evenly among
+    the parts: for one part as in [1]_, who add one unit; for several as in [2]_ for unpaired
+    proportions. With many small parts this variance is too small; the unbiased one within parts
+    (`macro_mean`) is used if it is larger.
 
     References
     ----------
@@ -203,7 +193,7 @@ def _counts(n_01: SupportsIndex, n_10: SupportsIndex, n: SupportsIndex) -> tuple
     total = validation.integer(n, "n", low=1)
     if gained + lost > total:
         raise InvalidInputError(
-            f"`n_01` is {gained} and `n_10` is {lost}, which is more than all {total} units (`n`)"
+            f"`n_01` is {gained} and `n_10` is {lost}, together more than the {total} units (`n`)"
         )
     return gained, lost, total
 

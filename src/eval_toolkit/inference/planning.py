@@ -212,7 +212,7 @@ def n_for_width(
     level = validation.fraction(confidence, "confidence")
     validation.choice(interval, "interval", ("wilson", "normal"))
     if 0.0 < validation.number(width, "width") < _NARROWEST:
-        raise InvalidInputError(f"`width` is {width}; no sample is that large, use a larger width")
+        raise InvalidInputError(f"`width` is {width}, too small for any sample; use a larger width")
     if proportion is not None and sd is None:
         p = validation.number(proportion, "proportion", low=0.0, high=1.0)
         half = 0.5 * validation.number(
@@ -250,8 +250,8 @@ def roc_auc_sd(area: SupportsFloat, positives: SupportsFloat) -> float:
 
     Notes
     -----
-    The leading terms of the variance for scores of exponential shape [1]_: (A/(2 − A) − A²) over
-    the share of negatives plus (2A²/(1 + A) − A²) over the share of positives.
+    The leading terms of the variance for exponentially distributed scores [1]_: (A/(2 − A) − A²)
+    over the share of negatives plus (2A²/(1 + A) − A²) over the share of positives.
 
     References
     ----------
@@ -318,7 +318,7 @@ def n_for_power(
     Raises
     ------
     InvalidInputError
-        If a number is out of range, or the arguments do not describe 0/1 or real values fully.
+        If a number is out of range, or the arguments do not fully describe 0/1 or real values.
 
     Notes
     -----
@@ -332,8 +332,8 @@ def n_for_power(
     real, other           (a + b)² sd² / δ² + a²/2
     ===================== ==========================================================
 
-    where the terms in a² make up for the t test's estimated spread [3]_. A correlation ρ gives
-    ψ = p₁q₂ + p₂q₁ − 2ρ √(p₁q₁p₂q₂), or an sd of differences of sd √(2 (1 − ρ)).
+    where the terms in a² allow for the t test's estimated standard deviation [3]_. A correlation ρ
+    gives ψ = p₁q₂ + p₂q₁ − 2ρ √(p₁q₁p₂q₂), or an sd of differences of sd √(2 (1 − ρ)).
 
     References
     ----------
@@ -370,7 +370,9 @@ def n_for_power(
         n, method = _two_terms(delta, a, psi, b, psi - delta**2), "mcnemar"
     else:
         if discordance is not None:
-            raise InvalidInputError(f"`discordance` has no meaning in the {design} design")
+            raise InvalidInputError(
+                f"`discordance` applies to the paired design only; omit it for {design!r}"
+            )
         n, method = _proportion_n(delta, a, b, design, proportion), "proportion"
     n_systems = 2 if design == "independent" else 1
     return sized(n, cluster_size, icc, f"{method}-{design}-power", n_systems)
@@ -378,11 +380,13 @@ def n_for_power(
 
 def _check_arguments(effect: float, a_plus_b: float, design: Design, rho: float | None) -> None:
     if effect == 0.0:
-        raise InvalidInputError("`effect` is 0; no number of units detects a zero effect")
+        raise InvalidInputError("`effect` is 0; no number of units can detect a zero effect")
     if a_plus_b <= 0.0:
-        raise InvalidInputError("`power` is not above `alpha` / 2; any sample has that much")
+        raise InvalidInputError("`power` must be above `alpha` / 2; any sample has at least that")
     if rho is not None and design != "paired":
-        raise InvalidInputError(f"`correlation` has no meaning in the {design} design")
+        raise InvalidInputError(
+            f"`correlation` applies to the paired design only; omit it for {design!r}"
+        )
 
 
 def _real_n(
@@ -413,11 +417,11 @@ def _two_terms(effect: float, a: float, v_null: float, b: float, v_effect: float
 
 def _two_proportions(effect: float, proportion: SupportsFloat | None) -> tuple[float, float]:
     if proportion is None:
-        raise InvalidInputError("give `proportion` (0/1 values) or `sd` (real values)")
+        raise InvalidInputError("give either `proportion` (0/1 values) or `sd` (real values)")
     p0 = validation.number(proportion, "proportion", low=0.0, high=1.0)
     p1 = p0 + effect
     if not 0.0 <= p1 <= 1.0:
-        raise InvalidInputError(f"`proportion` + `effect` is {p1:g}; a share cannot leave [0, 1]")
+        raise InvalidInputError(f"`proportion` + `effect` is {p1:g}; it must lie in [0, 1]")
     return p0, p1
 
 

@@ -53,7 +53,7 @@ class Plan:
     members: IntArray | None = None
     """Two-level plan only: bounds of the groups among the (sorted) rows."""
     group_of_row: IntArray | None = None
-    """Group of each drawn row (−1 for fixed ones) where a unit is a part of a group."""
+    """Group of each drawn row (−1 for fixed ones), if units are parts of groups."""
 
     @property
     def n_units(self) -> int:
@@ -75,7 +75,8 @@ class Plan:
     def effective_among(self, rows: BoolArray) -> float:
         """Return the effective number of independent groups of the rows in a mask.
 
-        (Σ n_g)² / Σ n_g² for groups of n_g such rows: their number where they are equal.
+        (Σ n_g)² / Σ n_g² for groups with n_g such rows; equal to the number of groups if all n_g
+        are equal.
         """
         groups = self.unit_of_row if self.group_of_row is None else self.group_of_row
         if groups is None or self.kind == "label-stratified":
@@ -94,8 +95,8 @@ class Plan:
     def reordered(self, order: IntArray) -> "Plan":
         """Return the plan for the same rows in another order.
 
-        Units are numbered as they appear, those of each stratum apart. Not for two-level plans,
-        whose units are places of rows.
+        Units are numbered by first appearance within each stratum. Not for two-level plans, whose
+        units are row positions.
         """
         if self.unit_of_row is None:
             return self
@@ -152,7 +153,7 @@ def chosen_plan(
 ) -> Plan:
     """Return the plan selected by the caller's arguments; by default rows.
 
-    Naming more than one is an error, and so is a plan for another number of rows.
+    It is an error to pass more than one, or a plan for another number of rows.
 
     Examples
     --------
@@ -217,7 +218,7 @@ def groups_plan(groups: ArrayLike, *, n: int | None = None) -> Plan:
 
 
 def groups_in_strata_plan(groups: ArrayLike, strata: ArrayLike) -> Plan:
-    """Draw whole groups inside each stratum; groups must not extend over strata.
+    """Draw whole groups inside each stratum; groups must not span strata.
 
     Examples
     --------

@@ -40,11 +40,11 @@ class Term:
     columns: tuple[str, ...] = SCORED
 
     def of(self, data: Columns) -> FloatArray:
-        """Return the number of each row."""
+        """Return one number per row."""
         return self.apply(data.__getitem__)
 
     def apply(self, read: Callable[[str], NDArray[Any]]) -> FloatArray:
-        """Return the number of each row, given columns accessible by name."""
+        """Return one number per row, given columns accessible by name."""
         return np.asarray(self.function(*map(read, self.columns)), dtype=np.float64)
 
 
@@ -78,7 +78,7 @@ class Once:
 
 @dataclass(eq=False)
 class Columns(Once):
-    """Named columns of the same rows, of any type; statistics take their value from them.
+    """Named columns of equal length and any type, from which statistics are computed.
 
     Rows are sorted at most once, by the column ``rank``. Without one they keep their order, and
     sums run from the last row to the first.
@@ -98,7 +98,7 @@ class Columns(Once):
     def __post_init__(self) -> None:
         if len({len(column) for column in self.values.values()}) != 1:
             sizes = ", ".join(f"{name!r} has {len(one)}" for name, one in self.values.items())
-            raise InvalidInputError(f"columns must have one row count; {sizes or 'there are none'}")
+            raise InvalidInputError(f"columns must have equal lengths; {sizes or 'there are none'}")
 
     @classmethod
     def scored(cls, labels: BoolArray, scores: FloatArray) -> Columns:
@@ -110,9 +110,9 @@ class Columns(Once):
             return self.values[name]
         except KeyError:
             there = ", ".join(map(repr, self.values))
-            records = "; `summarise` reads the columns of records" if name not in SCORED else ""
+            records = "; use `summarise` for columns of records" if name not in SCORED else ""
             raise InvalidInputError(
-                f"there is no column {name!r}; there are {there}{records}"
+                f"there is no column {name!r}; the columns are {there}{records}"
             ) from None
 
     # All properties are lazy: counts at a threshold, for example, need no sorting.
@@ -124,7 +124,7 @@ class Columns(Once):
 
     @functools.cached_property
     def labels(self) -> BoolArray:
-        """Whether each row is positive; no row is where there is no column of such labels."""
+        """Whether each row is positive; all False if there is no column of boolean labels."""
         found = self.values.get("label")
         if found is None or found.dtype != np.bool_:
             return np.zeros(self.n, dtype=np.bool_)
@@ -173,7 +173,7 @@ class Columns(Once):
         return bool((self.sorted_scores[1:] == self.sorted_scores[:-1]).any())
 
     def unranked(self) -> list[NDArray[Any]]:
-        """Return the columns beside labels and scores."""
+        """Return the columns other than labels and scores."""
         known = (self.labels, self.scores)
         return [one for one in self.values.values() if all(one is not other for other in known)]
 
@@ -182,7 +182,7 @@ class Columns(Once):
         return Columns({name: column[rows] for name, column in self.values.items()}, self.rank)
 
     def reordered(self, order: IntArray) -> Columns:
-        """Return the same rows in another order; what depends on the rank order alone is kept."""
+        """Return the rows in another order; cached values that depend on ranks only are kept."""
         new = self.take(order)
         kept = {"n_positive", "sorted_labels", "sorted_scores", "groups", "has_ties"}
         new.__dict__.update({k: made for k, made in self.__dict__.items() if k in kept})
@@ -206,7 +206,7 @@ class Columns(Once):
             return summand.apply(self._in_rank_order)
         values = self._in_rank_order(summand)
         if values.dtype.kind not in "biuf":
-            raise InvalidTypeError(f"the column {summand!r} holds no numbers to be added up")
+            raise InvalidTypeError(f"the column {summand!r} is not numeric, so it cannot be summed")
         return values.astype(np.float64, copy=False)
 
     def _in_rank_order(self, name: str) -> NDArray[Any]:

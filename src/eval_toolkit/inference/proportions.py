@@ -1,6 +1,7 @@
 """Intervals of a proportion, from k successes in n trials or from clusters of trials.
 
-The textbook ``p ± 1.96 √(p (1 − p) / n)`` covers 64 % at n = 20, p = 0.95; none of these does.
+The textbook ``p ± 1.96 √(p (1 − p) / n)`` has a coverage of 64 % at n = 20, p = 0.95; the intervals
+here avoid this.
 """
 
 import math
@@ -159,9 +160,9 @@ def score_interval(
 
     Notes
     -----
-    With at most 3 successes, and fewer than failures, Wilson's lower end is too high, and coverage
-    falls to 0.83 for shares just below it. The end is then no higher than the one-sided Poisson
-    limit ``χ²_{2x, 1−confidence} / (2n)`` of x successes, and mirrored for few failures [1]_.
+    With at most 3 successes, and fewer successes than failures, Wilson's lower end is too high, and
+    coverage falls to 0.83 for shares just below it. The end is then at most the one-sided Poisson
+    limit ``χ²_{2x, 1−confidence} / (2n)`` for x successes; likewise for few failures [1]_.
 
     References
     ----------
@@ -308,7 +309,7 @@ def agresti_coull_interval(
 
     Notes
     -----
-    Centred where Wilson's interval is and never shorter than it [1]_.
+    Has the same centre as Wilson's interval and is never narrower [1]_.
 
     References
     ----------

@@ -251,7 +251,7 @@ class TestRefusals:
             ([[[1], [0]]], {}, "one system"),
             ([[[1, 0]], [[1, 0, 1]]], {}, "part '1' has 3 systems"),
             ([[[1, np.nan]]], {}, "drop units that are missing for a system"),
-            ([[[1, 0]]], {"names": ["a", "a"]}, "2 different names"),
+            ([[[1, 0]]], {"names": ["a", "a"]}, "2 unique names"),
             ([[[1, 0]]], {"groups": [[1, 2]]}, "groups"),
             ([[[1, 0]]], {"method": "magic"}, "method"),
         ],

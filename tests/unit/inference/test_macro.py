@@ -59,7 +59,7 @@ class TestStandardError:
 
     def test_parts_of_one_unit_take_their_spread_from_the_others(self) -> None:
         result = macro_mean([[1.5], [0.5, 2.5, 1.0], [0.25, 0.75]])
-        assert "1 parts of one unit take their spread" in result.reason
+        assert "1 parts with a single unit use the variance" in result.reason
         assert result.se is not None
         assert macro_mean([[1.5]]).se is None
         assert "no part has two" in macro_mean([[1.5]]).reason
@@ -68,7 +68,7 @@ class TestStandardError:
         values = [0.2, 0.9, 0.4, 0.5]
         result = macro_mean([[value] for value in values])
         assert result.se == pytest.approx(np.std(values, ddof=1) / 2.0)
-        assert "the spread is that between parts" in result.reason
+        assert "the variance between parts is used" in result.reason
 
 
 class TestInterval:

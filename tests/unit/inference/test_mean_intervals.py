@@ -43,7 +43,9 @@ class TestScoreInterval:
 
 class TestShares:
     def test_only_zero_and_one(self):
-        with pytest.raises(InvalidInputError, match=r"values\[1\] is 0.5; a share is a mean of"):
+        with pytest.raises(
+            InvalidInputError, match=r"values\[1\] is 0.5; with `share` it must be 0 or 1"
+        ):
             mean_interval([1.0, 0.5], share=True)
 
     def test_two_groups_have_no_interval(self):
@@ -143,7 +145,7 @@ class TestNumbers:
         [
             ([0.3] * 12, "all 12 values are 0.3 and their bounds are not known"),
             ([1.0, 2.0, 4.0], "3 effective units"),
-            ([0.0] * 40 + [1.0], "one of 41 values or groups carries nearly all of the spread"),
+            ([0.0] * 40 + [1.0], "one of 41 values or groups accounts for nearly all of the"),
         ],
     )
     def test_refuses_with_a_reason(self, values, why):

@@ -44,7 +44,7 @@ def test_parts_count_the_same_whatever_their_size():
         ((-1, 0, 5), "`n_01` is -1"),
         ((0, 1.5, 5), "`n_10`"),
         ((0, 0, 0), "`n` is 0"),
-        ((3, 3, 5), "`n_01` is 3 and `n_10` is 3, which is more than all 5 units"),
+        ((3, 3, 5), "`n_01` is 3 and `n_10` is 3, together more than the 5 units"),
     ],
 )
 def test_impossible_counts_are_refused(table, message):

@@ -104,23 +104,23 @@ def test_clustered_power():
     [
         ({}, "the paired design needs `discordance`, or `proportion` and `correlation`"),
         ({"proportion": 0.8}, "the paired design needs `discordance`"),
-        ({"correlation": 0.5}, "give `proportion`"),
+        ({"correlation": 0.5}, "give either `proportion`"),
         ({"discordance": 0.2, "correlation": 0.5}, "`discordance` or `correlation`, not both"),
         ({"discordance": 0.02}, "discordance of 0.02 is below the effect 0.05"),
         ({"sd": 1.0, "proportion": 0.5}, "give `sd` .real values. or 0/1 arguments, not both"),
         ({"sd": 0.0}, "`sd` is 0.0"),
-        ({"design": "independent"}, "give `proportion`"),
+        ({"design": "independent"}, "give either `proportion`"),
         ({"design": "independent", "proportion": 0.97}, "`proportion` . `effect` is 1.02"),
         (
             {"design": "independent", "proportion": 0.5, "correlation": 0.5},
-            "`correlation` has no meaning in the independent design",
+            "`correlation` applies to the paired design only",
         ),
         (
             {"design": "one-sample", "proportion": 0.5, "discordance": 0.5},
-            "`discordance` has no meaning in the one-sample design",
+            "`discordance` applies to the paired design only",
         ),
         ({"design": "crossover"}, "`design` is 'crossover'"),
-        ({"discordance": 0.2, "power": 0.01}, "`power` is not above `alpha` / 2"),
+        ({"discordance": 0.2, "power": 0.01}, "`power` must be above `alpha` / 2"),
         ({"discordance": 0.2, "icc": 1.5}, "`icc` is 1.5"),
         ({"discordance": 0.2, "cluster_size": 0.5}, "`cluster_size` is 0.5"),
         ({"sd": 1.0, "correlation": 1.5}, "`correlation` is 1.5"),
@@ -179,5 +179,5 @@ class TestRocAucSd:
 
 @pytest.mark.parametrize("known", [{"proportion": 0.5}, {"sd": 1.0}])
 def test_a_width_beyond_any_sample(known: dict[str, float]) -> None:
-    with pytest.raises(InvalidInputError, match="no sample is that large"):
+    with pytest.raises(InvalidInputError, match="too small for any sample"):
         n_for_width(1e-300, **known)
