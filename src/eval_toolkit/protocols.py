@@ -290,7 +290,7 @@ class TextScorer(Protocol):
         ``keeps_keys`` it also receives the unit, attempt and position of each, as keys for stored
         verdicts.
     ``checked(texts)``
-        Like ``score``, with "error: …" or "skipped: …" in place of missing scores.
+        Like ``score``, but with "error: …" or "skipped: …" instead of missing scores.
     ``bounds``
         Smallest and largest possible score.
     ``ready()``

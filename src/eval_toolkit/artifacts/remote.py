@@ -116,7 +116,7 @@ def folder_of(uri: str) -> str:
 def fetch(uri: str, target: Path) -> None:
     """Copy a remote file to this machine.
 
-    More than 16 GiB are an error.
+    Files larger than 16 GiB are rejected.
     """
     left = limits.FETCHED_BYTES
     with (

@@ -29,8 +29,8 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 def shape_problem(payload: Any, schema: str | dict[str, Any]) -> str:
     """Return the first violation of a schema by a payload, or "" if there is none.
 
-    The schema is one of `schema_names`, or one with the keywords used in this package. The text has
-    the form ``location: problem``.
+    The schema is one of `schema_names`, or a schema that uses only the keywords of this package's
+    schemas. The violation has the form ``location: problem``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The metric cell under its storage name, and skipped and failed cells as dicts."""
+"""Metric cells in stored form, with skipped and failed cells as dicts."""
 
 from typing import Any
 

@@ -98,9 +98,8 @@ def as_cache(cache: Any) -> "ScoreCache | MutableMapping[str, float] | None":
 def cache_identity(scorer: Any, name: str, fitted_on: str = "", columns: Sequence[str] = ()) -> str:
     """Return the identity of a scorer for the cache: everything except the input.
 
-    ``columns`` are the ordered column names if the scorer receives a data frame.
-
-    A scorer without a version is an error, because stale scores could not be detected.
+    ``columns`` are the ordered column names if the scorer receives a data frame. Raises if the
+    scorer has no version, because stale scores could not be detected.
     """
     version = getattr(scorer, "version", None)
     if not isinstance(version, str) or not version:
@@ -116,7 +115,7 @@ def cache_identity(scorer: Any, name: str, fitted_on: str = "", columns: Sequenc
 def cache_key(identity: str, item: Any, name: str) -> str:
     """Return the key of the score of one input.
 
-    Values other than strings and numbers have no stable hash and are an error.
+    Raises if the input contains other values than strings and numbers: they have no stable hash.
     """
     try:
         text = json.dumps(item, sort_keys=True, ensure_ascii=True)

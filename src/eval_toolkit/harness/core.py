@@ -67,7 +67,7 @@ class Part:
 
 
 def checked_pairs(pairs: Any, scorers: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Return pairs of scorer names."""
+    """Return pairs of scorer names; raise if an entry is not a pair or a name is unknown."""
     if pairs is None:
         return ()
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):

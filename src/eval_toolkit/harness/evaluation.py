@@ -133,7 +133,7 @@ def evaluate(
     Raises
     ------
     InvalidInputError, InvalidTypeError, MissingColumnError
-        If an argument is unusable or a name unknown.
+        If an argument is invalid or a name is unknown.
     LeakageError
         If a check found an error and the policy is "raise".
 
@@ -347,7 +347,7 @@ def evaluate_scorer_on_slice(
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If an argument is unusable.
+        If an argument is invalid.
 
     Notes
     -----

@@ -154,7 +154,7 @@ def evaluate_folded(
     Raises
     ------
     InvalidInputError, InvalidTypeError, MissingColumnError
-        If an argument is unusable or a name unknown.
+        If an argument is invalid or a name is unknown.
     LeakageError
         If a check found an error and the policy is "raise".
 

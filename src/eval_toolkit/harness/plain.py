@@ -43,7 +43,7 @@ class PlainRows:
     def of(cls, data: Any, scorers: Any) -> "PlainRows":
         """Read a table, and call the scorers that are not columns.
 
-        A scorer is a column, a function or an object with ``predict_proba``.
+        A scorer is a column name, a function or an object with ``predict_proba``.
 
         Examples
         --------

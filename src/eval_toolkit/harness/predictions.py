@@ -273,8 +273,8 @@ def summarised_parts(
 ) -> tuple[dict[Subject, Scorecard], dict[str, Any]]:
     """Summarise slices and their parts; the whole slice comes first.
 
-    ``estimated`` is as returned by `Shown.estimator`. The result has the scorecard of each subject
-    including its parts, and the cells in the stored format.
+    ``estimated`` is an estimator as returned by `Shown.estimator`. Returns the scorecard of each
+    subject including its parts, and the cells in the stored format.
     """
     cards: dict[Subject, dict[str, Scorecard]] = {}
     by_slice: dict[str, Any] = {}

@@ -35,8 +35,8 @@ def summarised_folds(
 ) -> tuple[dict[Subject, Scorecard], dict[str, Any]]:
     """Summarise each fold of a stored run, and the means over the folds.
 
-    ``columns`` define parts of the folds, and ``each`` displays progress. The result has the
-    scorecard of each subject, with one per fold, and the cells in the stored format.
+    ``columns`` define parts of the folds, and ``each`` displays progress. Returns the scorecard of
+    each subject, which contains one per fold, and the cells in the stored format.
     """
     inner = [name for name in columns if name not in (FOLD, SEED)]
     cards: dict[Subject, dict[str, Scorecard]] = {subject: {} for subject in records}

@@ -16,7 +16,7 @@ def with_groups(slice_: Any, splitter: Any, groups: ArrayLike | None) -> Any:
     Rows that a splitter keeps together are also resampled together. As in the splitters, the
     argument takes precedence over the splitter's column, and that over the slice's groups.
 
-    Every row needs a value.
+    Raises if there is not one group per row, or a group is missing.
     """
     if not isinstance(slice_, EvalSlice):
         return slice_

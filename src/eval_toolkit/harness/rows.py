@@ -186,7 +186,7 @@ def _is_frame(features: Any) -> bool:
 def named_slices(slices: Any) -> dict[str, Any]:
     """Return slices by name, from a list or a fold's dict.
 
-    Two slices that share a name are an error, and so are none.
+    Raises if there are no slices, an entry is not a slice, or two slices have the same name.
     """
     if isinstance(slices, EvalSliceLike):
         raise InvalidTypeError(
@@ -220,7 +220,7 @@ def named_slices(slices: Any) -> dict[str, Any]:
 def chosen_slices(
     slices: Mapping[str, Any], names: Sequence[str] | None, argument: str
 ) -> dict[str, Any]:
-    """Return the slices with these names, or all slices if None."""
+    """Return the slices with these names, or all slices if None; raise for unknown names."""
     wanted = list(slices) if names is None else [names] if isinstance(names, str) else list(names)
     if not wanted:
         raise InvalidInputError(f"`{argument}` is empty; at least one name is needed")

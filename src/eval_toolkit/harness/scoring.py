@@ -84,10 +84,7 @@ def named_scorers(scorers: Any) -> dict[str, Any]:
 
 
 def usable_scorer(scorer: Any, name: str) -> Any:
-    """Return an object with a callable ``predict_proba``.
-
-    A class is an error.
-    """
+    """Return a scorer for an object with ``predict_proba``; raise for classes and other objects."""
     if isinstance(scorer, type):
         raise InvalidTypeError(
             f"scorers[{name!r}] is the class {scorer.__name__}; pass an instance "

@@ -130,7 +130,7 @@ class ColumnSpec:
 
     @property
     def may_be_share(self) -> bool:
-        """Whether values of 0 and 1 would mean no and yes, judged by kind, bounds and name."""
+        """Return whether 0 and 1 may mean no and yes, judging by kind, bounds and name."""
         if self.kind is not None:
             return self.kind == "share"
         return self.bounds in (_UNIT, _ANY) and SCALE_WORDS.isdisjoint(words_of(self.column))
@@ -325,7 +325,7 @@ def pass_at_k(column: str, k: int, *, higher_is_better: Direction = "by name") -
     k : int
         Number of attempts; units with fewer are counted as skipped.
     higher_is_better : bool, None or "by name", default "by name"
-        As in `mean_of`, but columns with unknown names are taken as successes.
+        As in `mean_of`, but columns with unknown names are treated as successes.
 
     Returns
     -------

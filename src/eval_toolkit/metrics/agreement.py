@@ -54,7 +54,7 @@ def cohen_kappa(
     Raises
     ------
     InvalidInputError
-        If the vectors are empty, not 1-D, differ in length, or contain values that are not in ``labels``.
+        If the vectors are empty, not 1-D or differ in length, or a value is not in ``labels``.
     UndefinedMetricError
         If both vectors are constant with the same label, so that chance agreement is perfect.
 

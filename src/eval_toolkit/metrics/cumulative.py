@@ -30,7 +30,8 @@ def score_groups(
 ) -> ScoreGroups:
     """Sort rows by descending score, group ties, and accumulate the counts of both classes.
 
-    Arrays are validated. Rows with zero weight are dropped, so their scores are not thresholds.
+    The arrays must be validated. Rows with zero weight are dropped, so their scores are not
+    thresholds.
 
     Examples
     --------

@@ -142,7 +142,7 @@ class GramVectors:
 def gram_vectors(texts: Sequence[str], n: int = 2) -> GramVectors:
     """Return the word n-gram counts of texts, normalised to unit length.
 
-    Inner products are cosine similarities.
+    Inner products of the vectors are cosine similarities.
 
     Examples
     --------

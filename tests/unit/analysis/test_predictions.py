@@ -228,7 +228,7 @@ def test_rows_that_are_not_the_same_are_not_compared(tmp_path):
     for change, message in (
         ({"row_ids": [*ids[:-1], "zz"]}, "1 of 20 row ids of baseline are not in candidate"),
         ({"content_hashes": [*hashes[:-1], "zz"]}, "differ in content hash"),
-        ({"labels": [1, *y[1:]]}, "another label"),
+        ({"labels": [1, *y[1:]]}, "differ in label"),
         ({"row_ids": None}, "candidate has no row ids"),
     ):
         columns = {"labels": y, "scores": s, "row_ids": ids, "content_hashes": hashes} | change

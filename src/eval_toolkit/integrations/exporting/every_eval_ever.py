@@ -36,7 +36,7 @@ def every_eval_ever_files(run: Run, *, samples: bool = True) -> dict[str, bytes]
     are omitted and reported: cells with their reason under ``source_metadata``, samples by count
     under ``detailed_evaluation_results``.
 
-    File names are derived from the run, so that they are reproducible.
+    File names are derived from the run and therefore reproducible.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def _payload(
     begun, made_by = begun_at(run), origin_of(run)
     library = {"name": "eval-toolkit", "version": about["version"] or "unknown"}
     if made_by is not None:
-        origin["intervals and this file by"] = " ".join(library.values())
+        origin["intervals and file created by"] = " ".join(library.values())
         library = {"name": made_by.tool, "version": made_by.version or "unknown"}
     return {
         "schema_version": SCHEMA,

@@ -23,8 +23,8 @@ def sample_rows(
 ) -> Iterator[_Row]:
     """Yield a row for every attempt and every metric that is a mean over samples.
 
-    ``head`` has the ``evaluation_id`` and the ``model_id``; ``result_id`` returns the id of a
-    block's metric in the results. Attempts without a value are omitted, because a row requires a
+    ``head`` contains ``evaluation_id`` and ``model_id``; ``result_id`` returns the id of a block's
+    metric in the results. Attempts without a value are omitted, because a row requires a
     score. A failed attempt that counts as a failure has both a score and an error.
     """
     said = _conversations(answers)

@@ -42,7 +42,7 @@ def lm_eval_files(run: Run, *, samples: bool = True) -> dict[str, bytes]:
     if a metric is not a mean of samples. Intervals, status and reasons are stored under
     ``eval_toolkit``. A cell without a value has no key in ``results``.
 
-    ``samples`` adds files of samples for slices with records.
+    With ``samples``, sample files are added for slices with records.
 
     Examples
     --------

@@ -20,8 +20,8 @@ _VERSIONS = ("python", "eval_toolkit", "numpy")
 def model_card(run: Run) -> str:
     """Return a Markdown section about a run, for a model card or a README.
 
-    It has the metrics with intervals, n and errors, caveats, data hashes, versions, and the
-    command.
+    The section contains the metrics with intervals, n and errors, caveats, data hashes, versions,
+    and the command.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def model_card(run: Run) -> str:
             blocks.append("\n".join([f"**{title}**", "", *told]))
     command = str(redact_secrets(run.manifest.get("command") or ""))
     if command:
-        do = "run" if origin_of(run) is None else "read"
+        do = "run" if origin_of(run) is None else "import"
         blocks.append(f"**To {do} it again**\n\n{_code(command)}")
     return "\n\n".join(blocks) + "\n"
 
@@ -107,9 +107,9 @@ def _made(run: Run) -> Iterator[str]:
     manifest = run.manifest
     origin = origin_of(run)
     if origin is not None:
-        when = "" if origin.created is None else f", made {origin.created.isoformat()}"
+        when = "" if origin.created is None else f", created {origin.created.isoformat()}"
         yield f"imported from {imported_from(manifest)}{when}"
-    read = ", read" if origin else ","
+    read = ", imported" if origin else ","
     captured = manifest.get("captured_at")
     yield f"run {run.run_id}, {run.kind}" + (f"{read} {captured}" if captured else "")
     env = manifest.get("env")

@@ -57,7 +57,8 @@ def check_log(
 ) -> tuple[list[Checked], list[str]]:
     """Check the stated values of a log against its samples.
 
-    The notes are about failed and missing samples, and invalid standard errors.
+    Returns one entry per stated value, and notes on failed or missing samples and on invalid
+    standard errors.
 
     Examples
     --------

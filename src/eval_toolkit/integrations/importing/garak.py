@@ -60,7 +60,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     """Read the logs of a report, one per probe.
 
     ``by`` and ``group_field`` of ``wanted`` are fields of an attempt, such as "goal". A probe
-    without attempts has only its stated values; a mere digest is an error.
+    without attempts has only its stated values. Reports that contain only a digest are rejected.
 
     Examples
     --------

@@ -155,8 +155,8 @@ def stated(
 ) -> tuple[list[Stated], list[str]]:
     """Return the stated means of a run in a context, with notes.
 
-    Derived stats belong to the unperturbed split. ``inside`` has the samples of the context,
-    ``everything`` those of the whole run.
+    Derived stats belong to the unperturbed split. ``inside`` contains the samples of the
+    context, ``everything`` those of the whole run.
     """
     plain = [one for one in stats if one.context == context]
     derived = [one for one in stats if one.is_derived and _over(one) == context]

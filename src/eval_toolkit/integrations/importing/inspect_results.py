@@ -128,9 +128,9 @@ def reduction_notes(
 ) -> list[str]:
     """Report which means over other reductions can be reproduced from the samples.
 
-    Plain means are checked elsewhere. ``reduced`` has the samples by reducer, for logs that have
-    reductions instead of samples. There is one note per differing value, and one for all matching
-    values.
+    Means over epochs are checked elsewhere. ``reduced`` contains the samples by reducer, for logs
+    that have reductions instead of samples. Returns one note per differing value, and one for all
+    matching values.
     """
     lines, same = [], 0
     for one in stated:

@@ -57,7 +57,8 @@ class Found:
 def read_sample(raw: Any, where: str, wanted: Wanted, model: str, scorer: str) -> Found:
     """Read a sample or its summary, which lacks messages and output.
 
-    Tokens of ``model`` are counted. ``scorer`` is the default name of a score in the oldest logs.
+    Only the tokens of ``model`` are counted. ``scorer`` is the name of scores in the oldest logs,
+    which do not state one.
     """
     sample = _mapping(raw, where)
     unit_id, epoch = sample.get("id"), sample.get("epoch", 1)
@@ -111,7 +112,7 @@ def logged_samples(
 ) -> tuple[list[LoggedSample], frozenset[str]]:
     """Return the samples, each with every column, and the binary columns.
 
-    ``scorers`` are those of the header, for logs whose samples all failed.
+    ``scorers`` are the names in the header, needed for logs whose samples all failed.
     """
     homes = {column: name for one in found for column, name in one.scorers.items()}
     named = set(homes.values())

@@ -85,10 +85,10 @@ def columns_of(scorer: str, value: Any) -> dict[str, Any]:
 def reduced(values: Sequence[float], reducer: str) -> float | None:
     """Return one value for all epochs of an item, or None if the reducer is undefined.
 
-    ``values`` are those of the scored epochs, in order. Reducers are such as "mean", "median",
-    "mode", "max", "at_least_2", "pass_at_2" and "pass_k_2". The result is None also if there are
-    fewer values than the reducer draws, and for unknown reducers; use `is_known` to distinguish
-    them.
+    ``values`` are those of the scored epochs, in order. Reducers are "mean", "median", "mode",
+    "max", and for example "at_least_2", "pass_at_2" and "pass_k_2". The result is also None if
+    there are fewer values than the reducer draws, and for unknown reducers; use `is_known` to
+    distinguish them.
 
     Examples
     --------

@@ -27,8 +27,8 @@ def as_text(value: Any) -> str:
 def item_input(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row") -> str | None:
     """Return the input of an item in the dataset.
 
-    ``input_field`` of ``wanted`` takes precedence over `tasks.identity.question_of`, and must
-    exist. The result is None if the row has none of the fields.
+    ``wanted.input_field`` takes precedence over `tasks.identity.question_of`; raises if the row lacks
+    it. The result is None if the row has no known field.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def item_input(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row"
 def item_target(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row") -> Any:
     """Return the requested target field, or None if no field was named.
 
-    A missing field is an error.
+    Raises if the row lacks the field.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def item_target(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row
 def item_group(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row") -> str | None:
     """Return the group of the item, or None if no field was named.
 
-    A missing field is an error.
+    Raises if the row lacks the field.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def item_group(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row"
 def item_parts(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row") -> dict[str, str]:
     """Return the parts of the data that the item belongs to, by field.
 
-    A missing field is an error.
+    Raises if the row lacks one of the fields.
 
     Examples
     --------

@@ -68,8 +68,8 @@ def _is_sample(head: bytes) -> bool:
 def read(path: Path, wanted: Wanted) -> list[Log]:
     """Read a log per task, with samples if they are in the same folder.
 
-    The path is that of ``results_<time>.json``, or one of its ``samples_<task>_<time>.jsonl``,
-    which gives one log.
+    The path is a file ``results_<time>.json``, or one of its ``samples_<task>_<time>.jsonl``, from
+    which a single log is read.
 
     Examples
     --------

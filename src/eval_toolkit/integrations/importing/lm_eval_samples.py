@@ -65,8 +65,8 @@ def read_samples(
 ) -> Samples:
     """Read a samples file.
 
-    ``averaged`` tells whether a metric is averaged over its values, ``column_of`` the column of a
-    metric and a filter. A duplicated pair of document and filter is an error.
+    ``averaged`` returns whether a metric is averaged over its values, ``column_of`` the column of a
+    metric and a filter. Raises if a pair of document and filter occurs twice.
     """
     items: dict[str, _Item] = {}
     corpus: set[str] = set()

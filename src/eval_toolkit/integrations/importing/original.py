@@ -56,8 +56,8 @@ def recognises(path: Path) -> bool:
 def read(path: Path, wanted: Wanted) -> list[Log]:
     """Read a log for each scorer on each slice.
 
-    Logs are of kind "rows" if predictions are stored, and then match their hash; otherwise they
-    have stated numbers. ``wanted`` is not used, because the manifest describes the columns.
+    Logs have the kind "rows" if predictions are stored, whose hash is verified; otherwise they
+    contain stated numbers. ``wanted`` is not used, because the manifest describes the columns.
 
     Examples
     --------

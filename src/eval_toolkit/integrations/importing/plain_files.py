@@ -50,7 +50,7 @@ def load_json(path: Path) -> Any:
 
 
 def load_lines(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], str]:
-    r"""Return the objects of a JSONL file with line numbers, and a note if the last line is incomplete.
+    r"""Return the objects of a JSONL file by line, and a note if the last line is incomplete.
 
     An interrupted process leaves an incomplete last line, which is skipped with a note. Any other
     invalid line is an error.

@@ -68,8 +68,8 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
 
     Files are CSV, TSV, JSONL, JSON, Parquet or Excel, optionally gzipped. In ``wanted``,
     ``columns`` are the numeric columns; ``id_field``, ``target_field``, ``input_field``,
-    ``group_field`` and ``by`` name columns, which by default have common names. Logs are of kind
-    "rows" if there are labels 0 and 1 and a score, otherwise of outcomes.
+    ``group_field`` and ``by`` name columns; by default, columns with common names are used. Logs
+    have the kind "rows" if there are labels 0 and 1 and a score; otherwise they contain outcomes.
 
     Examples
     --------

@@ -34,7 +34,7 @@ _GROUPED = 0.9
 
 
 def cell_names(stated: Sequence[Stated]) -> list[str]:
-    """Return the cell names of stated numbers: the column if the number is its plain mean.
+    """Return the cell names of stated numbers: the column for its mean, else with a suffix.
 
     Examples
     --------
@@ -61,8 +61,8 @@ def stated_cells(
 ) -> dict[str, MetricResult]:
     """Return the cells of stated numbers, named by `cell_names`.
 
-    ``direction`` tells whether higher is better for a column; ``n_planned`` is the number of
-    samples of numbers that do not state it. Cells have ``details["stated"]``. A number that is not
+    ``direction`` returns whether higher is better for a column; ``n_planned`` is the number of
+    samples for numbers that do not state it. Cells have ``details["stated"]`` set to True. A number that is not
     a mean of its column has neither a number of samples nor a direction. If there is no interval,
     the reason is given.
 

@@ -100,10 +100,7 @@ class Zipped:
         return name in self._members
 
     def read(self, name: str) -> bytes:
-        """Return the content of a member.
-
-        The checksum is verified.
-        """
+        """Return the content of a member, verified by its checksum."""
         if name not in self._members:
             raise ArtifactError(
                 f"{self.path}: no member {name!r} among its {len(self._members)} members"

@@ -394,7 +394,7 @@ class TestOrigin:
     def test_card(self, read_in: Run) -> None:
         card = export_files(read_in, "model-card")["model_card.md"].decode()
         assert "- imported from lm-eval 0.4.8, results_" in card
-        assert ", made 2025-01-01T00:00:00+00:00" in card
+        assert ", created 2025-01-01T00:00:00+00:00" in card
         assert "- read with python " in card
 
     def test_seeds_that_were_never_set_are_not_told(self, sums: Run) -> None:
