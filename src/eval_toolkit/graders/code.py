@@ -137,20 +137,7 @@ class CodeTests:
     def programs(self, response: Completion) -> tuple[str, str]:
         """Return the program (prompt and code) and the tests.
 
-        Parameters
-        ----------
-        response : Completion
-            Response with the tests in its context.
-
-        Returns
-        -------
-        tuple of str
-            Python code of the program and of its tests.
-
-        Raises
-        ------
-        InvalidInputError
-            If the context has no tests, or its entry point is not a valid name.
+        A context without tests, or with an entry point that is not a valid name, is an error.
         """
         function = told(response, "entry_point") or ""
         if function and not str(function).isidentifier():

@@ -82,20 +82,7 @@ class TextRules:
     def apply(self, text: str) -> str:
         """Return the normalised text.
 
-        Parameters
-        ----------
-        text : str
-            Text to normalise.
-
-        Returns
-        -------
-        str
-            Normalised text.
-
-        Raises
-        ------
-        RuntimeError
-            If a pattern of ``ignore`` exceeds the time limit.
+        A pattern of ``ignore`` that exceeds the time limit is a RuntimeError.
         """
         if self._patterns:
             text = take_out(text, self._patterns)

@@ -42,20 +42,8 @@ class BatchedModel:
     async def generate(self, request: GenerateRequest) -> RawCompletion:
         """Continue a text or a conversation.
 
-        Parameters
-        ----------
-        request : GenerateRequest
-            Prompt and generation settings.
-
-        Returns
-        -------
-        RawCompletion
-            Generated text with finish reason "stop" (stop string or end-of-text token) or "length".
-
-        Raises
-        ------
-        ModelError
-            With kind "too_long" if the prompt leaves no room for generated tokens.
+        Its finish reason is "stop" (stop string or end-of-text token) or "length". A prompt that
+        leaves no room for generated text is a `ModelError` of kind "too_long".
         """
         answer: RawCompletion = await self._batcher.submit(request)
         return answer
@@ -63,20 +51,8 @@ class BatchedModel:
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
         """Score continuations of a prompt, or whole texts in windows.
 
-        Parameters
-        ----------
-        request : LoglikelihoodRequest
-            Prompt and texts to score.
-
-        Returns
-        -------
-        RawLoglikelihood
-            Log-likelihood, number of tokens and greediness of each continuation.
-
-        Raises
-        ------
-        ModelError
-            With kind "too_long" if a prompt with its continuation exceeds the context length.
+        A prompt that with its continuation exceeds the context is a `ModelError` of kind
+        "too_long".
         """
         answer: RawLoglikelihood = await self._batcher.submit(request)
         return answer

@@ -360,17 +360,8 @@ class CachedModel:
     async def answer_at(self, request: Request, place: Place | None = None) -> Any:
         """Return the cached answer to a request at a position, or query the model.
 
-        Parameters
-        ----------
-        request : GenerateRequest or LoglikelihoodRequest
-            Request to the model.
-        place : Place, optional
-            Position that distinguishes equal requests of a run.
-
-        Returns
-        -------
-        RawCompletion or RawLoglikelihood
-            Answer; ``usage.cached`` is set if it comes from the cache.
+        ``place`` distinguishes equal requests of a run. ``usage.cached`` is set if the answer comes
+        from the cache.
         """
         if (
             isinstance(request, GenerateRequest)

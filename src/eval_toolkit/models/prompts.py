@@ -186,15 +186,7 @@ class ChatTemplate:
     def render(self, messages: Sequence[Message]) -> str:
         """Return the prompt text, with the last answer left open.
 
-        Parameters
-        ----------
-        messages : sequence of Message
-            Conversation that ends with a user message or a cue.
-
-        Returns
-        -------
-        str
-            Prompt with the markers.
+        The conversation ends with a user message or a cue.
         """
         check_turns(messages)
         parts = [self.begin_of_text]

@@ -93,15 +93,7 @@ class Origin:
     def refuse_consent(self, options: Any) -> None:
         """Raise an `InvalidInputError` if options of a file permit code execution.
 
-        Parameters
-        ----------
-        options : object
-            Plain data; tables and lists are searched recursively.
-
-        Raises
-        ------
-        InvalidInputError
-            If one of them permits code execution.
+        Tables and lists of the options are searched recursively.
         """
         for consent in _consents(options):
             self.refuse(f"sets {consent}, which lets code run; a file cannot allow that")
@@ -109,15 +101,8 @@ class Origin:
     def refuse(self, what: str) -> None:
         """Raise an `InvalidInputError` about a file, unless the user allowed its code.
 
-        Parameters
-        ----------
-        what : str
-            Description of what the file does, following its name and key.
-
-        Raises
-        ------
-        InvalidInputError
-            If this origin, or that of the object under construction, is not trusted.
+        ``what`` describes what the file does, following its name and key. The origin of the object
+        under construction must be trusted, too.
         """
         strict = self.strictest()
         if not strict.trusted:

@@ -49,58 +49,21 @@ class Inputs:
     def text_of(self, slice_name: str, unit_id: str) -> str | None:
         """Return the input of a unit, or None.
 
-        Parameters
-        ----------
-        slice_name : str
-            A slice of the run.
-        unit_id : str
-            Unit id, as in the records.
-
-        Returns
-        -------
-        str or None
-            Input with secrets redacted; long inputs are truncated with a note.
+        Secrets are redacted; long inputs are truncated with a note.
         """
         return self.texts_of(slice_name, [unit_id]).get(unit_id)
 
     def text_at(self, slice_name: str, row: int) -> str | None:
         """Return the input of a row, counted from 0; None if it is not stored.
 
-        Parameters
-        ----------
-        slice_name : str
-            A slice of the run.
-        row : int
-            Position in the slice as given, or in the scored files.
-
-        Returns
-        -------
-        str or None
-            As in `text_of`.
+        ``row`` is the position in the slice as given, or in the scored files.
         """
         return self.texts_at(slice_name, [row]).get(row)
 
     def texts_of(self, slice_name: str, unit_ids: Iterable[str]) -> dict[str, str]:
         """Return the inputs of some units.
 
-        Parameters
-        ----------
-        slice_name : str
-            A slice of the run.
-        unit_ids : iterable of str
-            Unit ids, as in the records.
-
-        Returns
-        -------
-        dict of str to str
-            Inputs by unit, in the requested order; units without an input are left out.
-
-        Raises
-        ------
-        InvalidTypeError
-            If ``unit_ids`` is a single string.
-        ArtifactError
-            If the table cannot be read.
+        They are in the requested order; units without an input are left out.
         """
         if isinstance(unit_ids, str):
             raise InvalidTypeError(f"`unit_ids` is {unit_ids!r:.80}; it must be a list of ids")
@@ -110,24 +73,8 @@ class Inputs:
     def texts_at(self, slice_name: str, rows: Iterable[int]) -> dict[int, str]:
         """Return the inputs of some rows.
 
-        Parameters
-        ----------
-        slice_name : str
-            A slice of the run.
-        rows : iterable of int
-            Positions in the slice as given, from 0.
-
-        Returns
-        -------
-        dict of int to str
-            Inputs by row, in the requested order; rows without an input are left out.
-
-        Raises
-        ------
-        InvalidInputError
-            If a row is not a nonnegative integer.
-        ArtifactError
-            If the table cannot be read.
+        Rows are positions in the slice as given, from 0. They are in the requested order; rows
+        without an input are left out.
         """
         wanted = [validation.integer(row, "rows", low=0) for row in rows]
         return self.units.values("input", wanted, slice_name=slice_name, by="row")
@@ -135,17 +82,7 @@ class Inputs:
     def digests_of(self, slice_name: str, unit_ids: Iterable[str]) -> dict[str, str]:
         """Return hashes that identify the whole inputs of units, ignoring white space.
 
-        Parameters
-        ----------
-        slice_name : str
-            A slice of the run.
-        unit_ids : iterable of str
-            Unit ids, as in the records.
-
-        Returns
-        -------
-        dict of str to str
-            Hashes by unit, computed from the full inputs before secrets are redacted. Empty for a
-            run without stored hashes.
+        Hashes are computed from the full inputs before secrets are redacted. Empty for a run
+        without stored hashes.
         """
         return self.units.values("digest", map(str, unit_ids), slice_name=slice_name)

@@ -118,17 +118,8 @@ class Kind(Shown, Protocol[AttemptsT]):
     def stored(cls, *run: Any, **options: Any) -> Kind[Any]:  # kinds declare their options
         """Return the kind that grades the stored attempts of a run, for `rescore`.
 
-        Parameters
-        ----------
-        run : Run
-            Runs of this kind; only one is supported.
-        **options
-            Options of `rescore`.
-
-        Raises
-        ------
-        ArtifactError
-            If the stored data is insufficient.
+        Only one run is supported. Options are those of `rescore`. Insufficient data is an
+        `ArtifactError`.
         """
         raise ArtifactError(
             f"{run[0].path}: its kind {run[0].kind!r} does not say how it is made again from a stored "

@@ -51,20 +51,8 @@ class OpenRun:
     ) -> Run:
         """Write the finished run like `write_run`, and remove the journal.
 
-        Parameters
-        ----------
-        results, manifest, results_full, records, tables
-            As in `write_run`.
-
-        Returns
-        -------
-        Run
-            The run, read back from disk.
-
-        Raises
-        ------
-        ArtifactError
-            If writing fails; the journal is then kept.
+        Arguments are those of `write_run`. The run is read back from disk. If writing fails, the
+        journal is kept.
         """
         content = run_content(results, results_full, records, tables)
         head = manifest_head(manifest, sanitize_for_json(results), self.path)

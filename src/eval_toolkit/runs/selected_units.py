@@ -177,15 +177,8 @@ class StoredUnit:
     def of_all(self, reader: Callable[[Run, Sequence[str]], Mapping[str, _T]]) -> _T | None:
         """Return a reader's result for this unit; the reader is called once for all units.
 
-        Parameters
-        ----------
-        reader : callable
-            Function from the run and unit ids to a mapping by id.
-
-        Returns
-        -------
-        object or None
-            Result; also None if the reader raises an `ArtifactError`, so that the rest is shown.
+        ``reader`` returns a mapping by id, given the run and unit ids. None also if it raises an
+        `ArtifactError`, so that the rest is shown.
         """
         return self.batch.of_all(reader).get(self.id)
 

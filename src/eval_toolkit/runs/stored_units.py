@@ -84,15 +84,7 @@ class StoredUnits:
     def counts(self, column: str) -> dict[str, int]:
         """Return the slices whose units have a value in a column, with numbers of rows.
 
-        Parameters
-        ----------
-        column : str
-            Column, for example "input".
-
-        Returns
-        -------
-        dict of str to int
-            Numbers of rows, sorted by slice.
+        Slices are sorted.
         """
         if column not in self.columns:
             return {}
@@ -155,10 +147,7 @@ class StoredUnits:
     ) -> dict[Any, tuple[Any, ...]]:
         """Return several columns of some units; see `values`.
 
-        Returns
-        -------
-        dict of tuple
-            Rows by key, in the requested order; missing units are left out.
+        Rows are in the requested order; missing units are left out.
         """
         wanted = list(dict.fromkeys(keys))
         if not wanted or not {*columns, by} <= {*self.columns}:

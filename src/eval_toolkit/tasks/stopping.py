@@ -212,22 +212,8 @@ class UntilDecided:
     ) -> Watch:
         """Return a watch that applies the rule to a run.
 
-        Parameters
-        ----------
-        samples, metrics, seed, order, confidence
-            As in `UntilWidth.watch`.
-
-        Returns
-        -------
-        Watch
-            Watch for `ask_until`.
-
-        Raises
-        ------
-        InvalidInputError
-            As in `UntilWidth.watch`, and if the other run lacks the metric or all of the units.
-        ArtifactError
-            If a unit has different content in the other run.
+        Arguments are those of `UntilWidth.watch`. The other run must have the metric and all of the
+        units, with the same content.
         """
         from eval_toolkit.tasks.drawing import known_values
         from eval_toolkit.tasks.watching import set_watch

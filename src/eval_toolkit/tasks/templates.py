@@ -224,20 +224,7 @@ class FieldSpec:
     def read(self, row: Mapping[str, Any]) -> Any:
         """Return the parsed value of the field in a row.
 
-        Parameters
-        ----------
-        row : mapping
-            Row of the data.
-
-        Returns
-        -------
-        object
-            Value of the row, part of a text, or a list.
-
-        Raises
-        ------
-        MissingColumnError, InvalidInputError
-            If the field or its expected content is missing.
+        It is the value, part of a text, or a list. A missing field or content is an error.
         """
         value = field_value(row, self.field)
         if not (self.after or self.split or self.parse):

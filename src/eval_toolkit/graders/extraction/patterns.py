@@ -73,20 +73,7 @@ class RegexMatch:
     def find(self, text: str) -> str | None:
         """Return the match of the pattern, or None.
 
-        Parameters
-        ----------
-        text : str
-            Text to search.
-
-        Returns
-        -------
-        str or None
-            Match, or None if nothing is found.
-
-        Raises
-        ------
-        RuntimeError
-            If the search exceeds the time limit.
+        A search that exceeds the time limit is a RuntimeError.
         """
         return find_in(text, self._search, self.which)
 

@@ -232,20 +232,8 @@ class Judge:
     def requests(self, response: Completion) -> dict[str, GenerateRequest]:
         """Return the requests about an answer, by step.
 
-        Parameters
-        ----------
-        response : Completion
-            Answer with its sample.
-
-        Returns
-        -------
-        dict of str to GenerateRequest
-            ``judge:<name>``, or ``judge:<name>:<k>`` for each vote.
-
-        Raises
-        ------
-        InvalidInputError
-            If the sample lacks a field of the prompt, such as a reference.
+        Its keys are ``judge:<name>``, or ``judge:<name>:<k>`` for each vote. A sample that lacks a
+        field of the prompt, such as a reference, is an error.
         """
         rubric = self._rubric
         messages = judge_messages(
@@ -275,17 +263,8 @@ class Judge:
     ) -> Mapping[str, float | Grade]:
         """Return the verdict on an answer, parsed from existing replies.
 
-        Parameters
-        ----------
-        response : Completion
-            Answer with its sample.
-        replies : mapping of str to RawCompletion
-            Replies of the judge, by the steps of `requests`.
-
-        Returns
-        -------
-        dict of str to Grade
-            Grade per column; an error if a reply is missing or unparsable.
+        ``replies`` are keyed by the steps of `requests`. A reply that is missing or unparsable
+        gives an error.
         """
         said = replies or {}
         votes = [self._vote(said.get(step)) for step in self.requests(response)]

@@ -38,20 +38,8 @@ class DaskExecutor(Cluster):
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
         """Submit a call of ``fn`` to a worker.
 
-        Parameters
-        ----------
-        fn, *args, **kwargs
-            Function and arguments, serialised in memory by cloudpickle.
-
-        Returns
-        -------
-        Future
-            Future that raises the exceptions of ``fn``.
-
-        Raises
-        ------
-        RuntimeError
-            If the executor was shut down.
+        Function and arguments are serialised in memory by cloudpickle; the future raises the
+        exceptions of ``fn``. After a shutdown it is a RuntimeError.
         """
         future: Future[_T] = self._started()[1].submit(_called, fn, args, kwargs)
         return future
@@ -65,20 +53,8 @@ class DaskExecutor(Cluster):
     ) -> Iterator[_T]:
         """Apply ``fn`` to every item, in order; ``fn`` and its arrays are sent only once.
 
-        Parameters
-        ----------
-        fn, *iterables, timeout, chunksize
-            As in `concurrent.futures.Executor.map`.
-
-        Returns
-        -------
-        iterator
-            Return values of ``fn``.
-
-        Raises
-        ------
-        BrokenExecutor
-            If a worker died.
+        The others are those of `concurrent.futures.Executor.map`. Raises `BrokenExecutor` if a
+        worker died.
         """
         client, executor = self._started()
         items = list(zip(*iterables, strict=False))  # like `map`, stop at the shortest

@@ -51,20 +51,9 @@ class RayExecutor(Cluster):
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
         """Submit a call of ``fn`` to a worker.
 
-        Parameters
-        ----------
-        fn, *args, **kwargs
-            Function and arguments, serialised in memory by cloudpickle.
-
-        Returns
-        -------
-        Future
-            Future that raises the exceptions of ``fn``, or `BrokenExecutor` if the worker died.
-
-        Raises
-        ------
-        RuntimeError
-            If the executor was shut down.
+        Function and arguments are serialised in memory by cloudpickle; the future raises the
+        exceptions of ``fn``, or `BrokenExecutor` if the worker died. After a shutdown it is a
+        RuntimeError.
         """
         ref = self._started().remote(fn, args, kwargs)
         future = _RayFuture(functools.partial(self._ray.cancel, ref))
@@ -82,15 +71,7 @@ class RayExecutor(Cluster):
     ) -> Iterator[_T]:
         """Apply ``fn`` to every item, in order; ``fn`` and its arrays are sent only once.
 
-        Parameters
-        ----------
-        fn, *iterables, timeout, chunksize
-            As in `concurrent.futures.Executor.map`.
-
-        Returns
-        -------
-        iterator
-            Return values of ``fn``.
+        The others are those of `concurrent.futures.Executor.map`.
         """
         self._started()
         return super().map(self._ray.put(fn), *iterables, timeout=timeout)

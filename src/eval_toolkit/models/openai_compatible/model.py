@@ -274,20 +274,8 @@ class OpenAICompatible:
     async def generate(self, request: GenerateRequest) -> RawCompletion:
         """Continue a text or a conversation.
 
-        Parameters
-        ----------
-        request : GenerateRequest
-            Texts are sent to ``/completions``, conversations to ``/chat/completions``.
-
-        Returns
-        -------
-        RawCompletion
-            Generated text; token counts are None if the server reports none.
-
-        Raises
-        ------
-        ModelError
-            If all tries fail.
+        Texts are sent to ``/completions``, conversations to ``/chat/completions``. Token counts are
+        None if the server reports none. Raises `ModelError` if all tries fail.
         """
         prompt, cue = request.prompt, ""
         if isinstance(prompt, str) and self._completions_for_text:

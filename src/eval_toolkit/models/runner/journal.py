@@ -157,15 +157,8 @@ class Journal:
     def read(self) -> Entries:
         """Return the finished requests; for each key the last one.
 
-        Returns
-        -------
-        Entries
-            Entries by key; empty if there is no file.
-
-        Raises
-        ------
-        ArtifactError
-            If the file is not a journal, or has a later version.
+        The entries are empty if there is no file. Another file, or a later version, is an
+        `ArtifactError`.
         """
         entries = Entries()
         try:
@@ -201,15 +194,7 @@ class Journal:
     def append(self, entry: Entry) -> None:
         """Append an entry; it is synced to disk within half a second.
 
-        Parameters
-        ----------
-        entry : Entry
-            Finished request.
-
-        Raises
-        ------
-        ArtifactError
-            If writing fails. Earlier entries remain readable.
+        If writing fails, earlier entries remain readable.
         """
         line = entry.line()
         with self._refusals():

@@ -66,15 +66,7 @@ class Mixed(Strategy):
     def for_branch(self, branch: int) -> Attack:
         """Return the attack of a branch, from 0.
 
-        Parameters
-        ----------
-        branch : int
-            Index of the branch among its siblings.
-
-        Returns
-        -------
-        Attack
-            One of the attacks; for a nested mix, one of its own attacks.
+        For a nested mix, it is one of its own attacks.
         """
         round_, at = divmod(validation.integer(branch, "branch"), len(self.attacks))
         attack = self.attacks[at]

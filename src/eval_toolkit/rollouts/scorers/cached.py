@@ -98,20 +98,7 @@ class CachedScorer(Wrapping):
     def score(self, texts: Sequence[str]) -> list[float]:
         """Return one number per text, in order.
 
-        Parameters
-        ----------
-        texts : sequence of str
-            Texts to score; cached ones are not scored again.
-
-        Returns
-        -------
-        list of float
-            Scores as Python floats.
-
-        Raises
-        ------
-        InvalidInputError
-            If a text has no score, or the numbers of texts and scores differ.
+        Cached texts are not scored again. Every text must have a score.
         """
         return numbers_only(self.name, self.checked(texts))
 

@@ -149,22 +149,7 @@ class HuggingFaceScorer:
     def score(self, texts: Sequence[str]) -> list[float]:
         """Return the probability of the label for each text.
 
-        Parameters
-        ----------
-        texts : sequence of str
-            Texts to score.
-
-        Returns
-        -------
-        list of float
-            In the order of the texts.
-
-        Raises
-        ------
-        InvalidInputError
-            If it is not a list of texts, or a text has no tokens.
-        ModelError
-            If the model cannot be loaded.
+        A text without tokens is an error.
         """
         return [row[self._loaded.index] for row in self._probabilities(texts)]
 

@@ -161,22 +161,7 @@ class JudgeScorer:
     def score(self, texts: Sequence[str]) -> list[float]:
         """Judge texts without a question.
 
-        Parameters
-        ----------
-        texts : sequence of str
-            Texts to judge.
-
-        Returns
-        -------
-        list of float
-            One number per text, in order.
-
-        Raises
-        ------
-        InvalidInputError
-            If a text has no verdict; the message contains the reason.
-        ModelError, ArtifactError
-            As in `run_jobs`.
+        A text without a verdict is an error, whose message contains the reason.
         """
         return numbers_only(self.name, self.checked(texts))
 

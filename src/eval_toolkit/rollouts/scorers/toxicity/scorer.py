@@ -107,23 +107,8 @@ class ToxicityScorer:
     def score(self, texts: Sequence[str]) -> list[float]:
         """Return the probability of the category for each text.
 
-        Parameters
-        ----------
-        texts : sequence of str
-            Texts to score; the empty text has a score, too.
-
-        Returns
-        -------
-        list of float
-            Between 0 and 1, in the order of the texts. Other texts of the batch change a score by
-            less than 1e-6.
-
-        Raises
-        ------
-        InvalidTypeError
-            If an item is not text.
-        ModelError
-            If the weights have not been fetched.
+        Scores lie between 0 and 1; the empty text has one, too. Other texts of the batch change a
+        score by less than 1e-6. Raises `ModelError` if the weights have not been fetched.
         """
         found = self._probabilities(texts)
         if self.category == "mean":
@@ -133,23 +118,8 @@ class ToxicityScorer:
     def checked(self, texts: Sequence[str]) -> list[float | str]:
         """Return the scores, except for texts that consist only of unknown words.
 
-        Parameters
-        ----------
-        texts : sequence of str
-            As in `score`.
-
-        Returns
-        -------
-        list of float or str
-            A score, or "skipped: …" if no word is known. A text of only white space has a score,
-            since it contains nothing toxic.
-
-        Raises
-        ------
-        InvalidTypeError
-            If an item is not text.
-        ModelError
-            If the weights have not been fetched.
+        It is "skipped: …" if no word is known. A text of only white space has a score, since it
+        contains nothing toxic.
         """
         given = _texts(texts)
         judged = zip(given, self.score(given), self.known_words(given), strict=True)
@@ -160,22 +130,7 @@ class ToxicityScorer:
     def score_categories(self, texts: Sequence[str]) -> dict[str, list[float]]:
         """Return the probability of every label for each text.
 
-        Parameters
-        ----------
-        texts : sequence of str
-            As in `score`.
-
-        Returns
-        -------
-        dict of str to list of float
-            One number per text for each of the six labels.
-
-        Raises
-        ------
-        InvalidTypeError
-            If an item is not text.
-        ModelError
-            If the weights have not been fetched.
+        There is one number per text for each of the six labels.
         """
         found = self._probabilities(texts)
         return {
@@ -186,22 +141,7 @@ class ToxicityScorer:
     def known_words(self, texts: Sequence[str]) -> list[int]:
         """Return the number of known words of each text.
 
-        Parameters
-        ----------
-        texts : sequence of str
-            As in `score`.
-
-        Returns
-        -------
-        list of int
-            Includes words beyond the 100 that are processed at once.
-
-        Raises
-        ------
-        InvalidTypeError
-            If an item is not text.
-        ModelError
-            If the weights have not been fetched.
+        They include words beyond the 100 that are processed at once.
         """
         vocabulary, _ = load_classifier()
         return [len(vocabulary.encode(text)) for text in _texts(texts)]
