@@ -107,7 +107,7 @@ class TestOrigins:
             ("theirs", {"url": "h"}),
             ("theirs{a=1}", {}),
         ):
-            with pytest.raises(InvalidInputError, match="which may hold an address"):
+            with pytest.raises(InvalidInputError, match="which may contain an address"):
                 named_model(name, options, origin=FILE)
 
 

@@ -80,7 +80,7 @@ def test_two_prompts_are_compared_without_folders(tmp_path: Path) -> None:
 CHOICES = [
     {"question": "Capital of Italy?", "choices": ["Madrid", "Rome"], "answer": "Rome"},
     {"question": "Capital of Spain?", "choices": ["Madrid", "Rome"], "answer": "Madrid"},
-    {"question": "6 * 7?", "choices": None, "answer": 42},
+    {"question": "6 * 7?", "choices": None, "answer": 42, "grader": "match"},
     {"question": "Pi?", "choices": None, "answer": "3.14", "grader": "regex_match{pattern='3[.]\\d+'}"},
 ]  # fmt: skip
 
@@ -171,7 +171,7 @@ def test_what_is_missing_is_said_with_what_to_type() -> None:
 def test_a_grader_of_an_item_runs_no_code_and_asks_no_model() -> None:
     for name, words in (
         ("os:system", "the data"),
-        ("judge{rubric='correctness', model='scripted:x'}", "asks a model"),
+        ("judge{rubric='correctness', model='scripted:x'}", "needs a model"),
     ):
         with pytest.raises(InvalidInputError, match=words):
             questions_task([{"question": "?", "answer": "!", "grader": name}])

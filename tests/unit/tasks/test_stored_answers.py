@@ -134,7 +134,7 @@ def test_each_row_by_the_grader_that_it_names(tmp_path):
             [{"answer": "x", "reference": "x", "grader": "judge{model=scripted:yes}"}],
             {},
             InvalidInputError,
-            "row 1.*which asks a model",
+            "row 1.*which needs a model",
         ),
     ],
 )
