@@ -22,7 +22,6 @@ from eval_toolkit._internal.hashing import canonical_json
 from eval_toolkit._internal.plain import plain
 from eval_toolkit._internal.redaction import one_line
 from eval_toolkit.errors import ArtifactError, InvalidInputError, ModelError
-from eval_toolkit.models.cache import cached
 from eval_toolkit.models.payloads import to_json
 from eval_toolkit.models.requests import GenerateRequest, request_hash
 from eval_toolkit.models.responses import ErrorInfo, RawCompletion, Usage
@@ -377,6 +376,8 @@ class Context:
         if id(model) not in self._models:
             through = model
             if self.spec.cache is not None and not self.spec.replay:
+                from eval_toolkit.models.cache import cached
+
                 through = cached(model, self.spec.cache, self._stack)
             self._models[id(model)] = (model, through)
         return self._models[id(model)][1]
@@ -385,6 +386,7 @@ class Context:
         """Return a judge's model; in a replay it reads stored verdicts and sends no requests."""
         if self.spec.replay is None:
             return self._kept(model)
+        from eval_toolkit.models.cache import cached
         from eval_toolkit.runs.replay import SilentModel, recorded_entries  # rarely needed
 
         place = Path(self.spec.replay)

@@ -23,7 +23,8 @@ from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.runs import DecodingSpec, Run, run_state
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.planning import Estimate, decoding_of, estimate, plan_jobs
-from eval_toolkit.tasks.running import measure_run, run_task
+from eval_toolkit.tasks.rescoring import measure_run
+from eval_toolkit.tasks.running import run_task
 
 N = 24
 
