@@ -11,7 +11,7 @@ import numpy as np
 
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.options import gathers
-from eval_toolkit.analysis.configs import config_differences
+from eval_toolkit.analysis.configs import config_differences, run_names
 from eval_toolkit.analysis.cut_rollouts import curve_difference
 from eval_toolkit.analysis.differences import CurveOf, Draws, RunDifference, Task, difference
 from eval_toolkit.analysis.directions import with_directions
@@ -213,9 +213,10 @@ def compare_runs(
     changes = check_versions(
         first.manifest, second.manifest, work, allow=comparing["allow_version_change"]
     )
+    run_a, run_b = run_names([first, second])
     return RunComparison(
-        run_a=first.run_id,
-        run_b=second.run_id,
+        run_a=run_a,
+        run_b=run_b,
         cells=_cells(work, options.on_mismatch, options.adjust, draws),
         adjust=options.adjust,
         confidence=draws.confidence,

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from eval_toolkit._internal.display import Table
 from eval_toolkit.analysis.matching import told_imported
+from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.runs import Run
 
 if TYPE_CHECKING:
     from eval_toolkit.runs.selected_units import StoredRequest
 
-__all__ = ["ConfigDifference", "config_differences", "differences_table"]
+__all__ = ["ConfigDifference", "config_differences", "differences_table", "run_names"]
 
 _FIRST = ("model", "target", "score", "scores", "system prompt", "prompt", "tester", "temperature")
 """Settings in the order in which they are shown; all others follow as stored."""
@@ -36,6 +37,10 @@ _SKIPPED = ("kind", "class", "prompt_fingerprint", "files_sha256", "n_rows")
 _HASH = re.compile(r"\b[0-9a-f]{40,64}\b")
 _NONE = "none"
 _SHOWN = 60
+_NAMED = 40
+"""Maximum number of characters of a value in the name of a run."""
+_SHORT = 24
+"""Maximum number of characters of a setting in the name of a run."""
 _ROWS = 12
 
 
@@ -77,13 +82,8 @@ class ConfigDifference:
         >>> ConfigDifference("prompt", "Answer: " * 9 + "now", "Answer: " * 9 + "later").shown(20)
         ('… Answer: now', '… Answer: later')
         """
-        a, b = (" ".join(_HASH.sub(lambda m: m[0][:12], text).split()) for text in (self.a, self.b))
-        if a == b:  # only the ends of hashes, or white space
-            a, b = repr(self.a), repr(self.b)
-        same = next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), None)
-        same = min(len(a), len(b)) if same is None else same
-        start = max(0, same - limit // 2) if max(len(a), len(b)) > limit else 0
-        return _cut(a, start, limit), _cut(b, start, limit)
+        a, b = _shortened([self.a, self.b], limit)
+        return a, b
 
 
 def config_differences(run_a: Run, run_b: Run) -> tuple[ConfigDifference, ...]:
@@ -131,6 +131,74 @@ def config_differences(run_a: Run, run_b: Run) -> tuple[ConfigDifference, ...]:
     found += _versions(*sides)
     known = [one for one in found if (True, _NONE) not in zip(logs, (one.a, one.b), strict=True)]
     return tuple(sorted(known, key=lambda one: _rank(one.what)))
+
+
+def run_names(runs: Sequence[Run]) -> list[str]:
+    """Return a unique display name for each run: its id, with what differs if ids are equal.
+
+    Runs with the same id are distinguished by the first setting that differs between all of them
+    and is not a hash, else by their folders, else by their order.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        Runs to compare.
+
+    Returns
+    -------
+    list of str
+        Names such as ``quiz``, ``quiz (model small)``, ``old/quiz`` or ``quiz (first)``.
+
+    Examples
+    --------
+    >>> from eval_toolkit.tasks import run_task
+    >>> rows = [{"question": "2 + 2?", "answer": "4"}]
+    >>> prompts = ("{question}", "{question} One word.")
+    >>> run_names([run_task(rows, lambda text: "4", prompt=one).as_run() for one in prompts])
+    ['questions (prompt "2 + 2?")', 'questions (prompt "2 + 2? One word.")']
+    """
+    ids = [run.run_id for run in runs]
+    names = list(ids)
+    for name in {one for one in ids if ids.count(one) > 1}:
+        places = [at for at, one in enumerate(ids) if one == name]
+        alike = [runs[at] for at in places]
+        ordinals = ["first", "second"] if len(runs) == 2 else [f"run {at + 1}" for at in places]
+        own = _by_setting(alike) or _by_folder(alike) or ordinals
+        for at, text in zip(places, own, strict=True):
+            names[at] = text if text.endswith(f"/{name}") else f"{name} ({text})"
+    return names
+
+
+def _by_setting(runs: Sequence[Run]) -> list[str] | None:
+    """Return the value of one setting for each run; None if no readable setting differs in all."""
+    try:
+        pairs = [config_differences(runs[0], run) for run in runs[1:]]
+    except EvalToolkitError:
+        return None  # a comparison of these runs states the reason
+    for what in dict.fromkeys(one.what for one in pairs[0]):
+        found = [one for pair in pairs for one in pair if one.what == what]
+        texts = [found[0].a, *(one.b for one in found)]
+        if len(texts) != len(runs) or len({one.a for one in found}) > 1 or len(what) > _SHORT:
+            continue
+        values = _shortened(texts, _NAMED)
+        if len(set(values)) == len(values) and not any(map(_HASH.search, texts)):
+            return [_setting(what, value) for value in values]
+    return None
+
+
+def _setting(what: str, value: str) -> str:
+    if value == _NONE:
+        return f"no {what}"
+    return f'{what} "{value}"' if " " in value else f"{what} {value}"
+
+
+def _by_folder(runs: Sequence[Run]) -> list[str] | None:
+    """Return the folder of each run, with its parent if necessary; None if that is not unique."""
+    paths = [run.path.resolve().parts for run in runs]
+    if any(path[-2].startswith("eval-toolkit-") for path in paths):
+        return None  # temporary folders of outcomes in memory
+    ends = [["/".join(path[-n:]) for path in paths] for n in (1, 2)]
+    return next((names for names in ends if len(set(names)) == len(names)), None)
 
 
 def differences_table(found: Sequence[ConfigDifference]) -> Table:
@@ -268,6 +336,17 @@ def _versions(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[ConfigDiff
     for what, (one, other) in (("eval-toolkit", versions), ("git commit", commits)):
         if one and other and one != other:
             yield ConfigDifference(what, str(one), str(other))
+
+
+def _shortened(texts: Sequence[str], limit: int) -> list[str]:
+    """Return texts on one line each, cut to the part where they differ."""
+    lines = [" ".join(_HASH.sub(lambda m: m[0][:12], text).split()) for text in texts]
+    if len(set(lines)) == 1:  # only the ends of hashes, or white space, differ
+        lines = list(map(repr, texts))
+    columns = enumerate(zip(*lines, strict=False))
+    same = next((at for at, column in columns if len(set(column)) > 1), min(map(len, lines)))
+    start = max(0, same - limit // 2) if max(map(len, lines)) > limit else 0
+    return [_cut(line, start, limit) for line in lines]
 
 
 def _cut(text: str, start: int, limit: int) -> str:

@@ -30,6 +30,7 @@ class RunComparison(Tabled):
     """
 
     run_a: str
+    """Name of A: its run id, followed by what differs if both ids are equal."""
     run_b: str
     cells: tuple[RunDifference, ...]
     adjust: str
@@ -148,19 +149,16 @@ class RunComparison(Tabled):
     def _as_table(self) -> Table:
         header = ["slice", "part", "scorer", "metric", "A", "B", "B − A"]
         header += [f"{100 * self.confidence:g} %", "p, adjusted", "units", "verdict", "reason"]
-        how = (
-            ""
-            if self.adjust == "none"
-            else f", p-values corrected for their number ({self.adjust})"
-        )
-        sides = f"A is {self.run_a}, B is {self.run_b}{how}"
+        sides = [f"A is {self.run_a}, B is {self.run_b}"]
+        if self.adjust != "none":
+            sides.append(f"p-values corrected for the number of metrics and slices ({self.adjust})")
         counted = (*self.left_out, *self.without_value, *self.undirected)
         differ = [
             f"{one.what}: {a} in A, {b} in B"
             for one in self.config_differences
             for a, b in [one.shown()]
         ]
-        return Table(header, map(_line, self.cells), notes=[sides, *differ, *self.notes, *counted])
+        return Table(header, map(_line, self.cells), notes=[*sides, *differ, *self.notes, *counted])
 
 
 def _line(cell: RunDifference) -> list[CellLike]:

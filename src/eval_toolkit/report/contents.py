@@ -66,12 +66,13 @@ def chapters_of(
     if len(runs) == 1:
         claims = next(iter(verdicts), None) or wanted.claims
         return [Chapter(sections=list(sections_of(runs[0], replace(wanted, claims=claims))))]
+    from eval_toolkit.analysis.configs import run_names
     from eval_toolkit.report import differences
 
     chapters = [Chapter(sections=list(differences.sections(runs, wanted, verdicts)))]
-    for at, run in enumerate(runs):
+    for at, (run, name) in enumerate(zip(runs, run_names(runs), strict=True)):
         own = [_renamed(section, f"run-{at + 1}") for section in sections_of(run, wanted)]
-        chapters.append(Chapter(sections=own, title=run.run_id))
+        chapters.append(Chapter(sections=own, title=name))
     return chapters
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eval_toolkit._internal.display import CellLike, Estimate, Number, Status, Table
 from eval_toolkit.analysis import RunComparison, RunDifference
+from eval_toolkit.analysis.configs import run_names
 from eval_toolkit.errors import EvalToolkitError, MissingExtraError
 from eval_toolkit.inference import correct_p_values
 from eval_toolkit.report import survived
@@ -40,7 +41,7 @@ def sections(
     Verdicts on claims are by default those of ``wanted``. A pair that cannot be compared yields a
     section with the reason.
     """
-    names = _names(runs)
+    names = run_names(runs)
     results = [_compared(runs[0], run, wanted) for run in runs[1:]]
     if len(runs) > 2:
         yield _overview(names, results, wanted)
@@ -52,15 +53,6 @@ def sections(
             yield _refused(anchor, pair, named_text(found, pair), own)
         else:
             yield _section(anchor, (runs[0], run), pair, found, own)
-
-
-def _names(runs: Sequence[Run]) -> list[str]:
-    """Return a unique name for each run."""
-    ids = [run.run_id for run in runs]
-    return [
-        name if ids.count(name) == 1 else f"{name} (run {place})"
-        for place, name in enumerate(ids, start=1)
-    ]
 
 
 def _compared(first: Run, other: Run, wanted: Wanted) -> RunComparison | str:
@@ -120,7 +112,7 @@ def _section(
     a, b = pair
     drawn = f"{100 * wanted.confidence:g} % intervals"
     if any(cell.n_resamples for cell in result.cells):
-        drawn += f", {wanted.n_resamples:,} resamples where drawn"
+        drawn += f", {wanted.n_resamples:,} resamples for bootstrap intervals"
     page = run_comparison_page(runs, result, drawn)
     first = _first(result)
     # The table of settings stands by itself, with longer texts.
@@ -137,7 +129,7 @@ def _section(
             "said": answer(result.cells, a, b),
             "how": [
                 *_each(runs, pair, first, wanted.confidence),
-                f"Differences are {b} minus {a}, on what both runs have; {drawn}.",
+                f"Differences are {b} minus {a}, on the units of both runs; {drawn}.",
             ],
             "claims": claims_shown(wanted.claims),
             "differ": [

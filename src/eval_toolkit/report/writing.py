@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eval_toolkit._internal.files import make_private, replace_atomic
+from eval_toolkit.analysis.configs import run_names
 from eval_toolkit.claims import Claim, ClaimReport, ClaimSpec
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.provenance import utc_now
@@ -122,7 +123,7 @@ def report_html(
     opened = [one if isinstance(one, Run) else Run.open(one) for one in given]
     wanted = wanted or Wanted()
     chapters = chapters_of(opened, wanted, _verdicts(opened, claims))
-    return page_html(chapters, title or " · ".join(run.run_id for run in opened), wanted)
+    return page_html(chapters, title or " · ".join(run_names(opened)), wanted)
 
 
 def _verdicts(

@@ -131,7 +131,7 @@ class TestRows:
             return [listed["said"] for listed in section.data["lists"]]
 
         assert told(*stored) == [
-            f"{n} of 20 rows, at a threshold of 0.65 for rows (run 1) and 0.5 for rows (run 2): "
+            f"{n} of 20 rows, at a threshold of 0.65 for 2a/rows and 0.5 for 2b/rows: "
             "some may part by the threshold alone."
             for n in (0, 1)
         ]
@@ -148,7 +148,7 @@ class TestRows:
         b = written_rows(tmp_path / "b", labels, scores, cells={"roc_auc": cell})
         (section,) = sections(a, b)
         assert [said for said in section.data["remarks"] if said.startswith("op_")] == [
-            f"{'; '.join(f'{name}, all' for name in names)}: rows (run 2) was not measured at this threshold"
+            f"{'; '.join(f'{name}, all' for name in names)}: b/rows was not measured at this threshold"
         ]
 
     def test_charts_are_around_zero(self, rows_run: Run, other_run: Run) -> None:
@@ -184,7 +184,7 @@ class TestSeveralRuns:
         labels, scores = [0, 1] * 20, [0.2, 0.7] * 20
         runs = [written_rows(tmp_path / name, labels, scores) for name in "ab"]
         (section,) = sections(*runs)
-        assert section.title == "Is rows (run 2) better than rows (run 1)?"
+        assert section.title == "Is b/rows better than a/rows?"
 
 
 class TestRefused:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from eval_toolkit._internal.files import sync_folder
+from eval_toolkit.analysis.configs import run_names
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.errors import ArtifactError, EvalToolkitError, InvalidInputError
 from eval_toolkit.provenance import utc_now
@@ -239,7 +240,7 @@ class _Site:
 
         opened = [SharedRun.of(Run.open(one.path)) for one in (a, b)]
         sections = list(differences.sections(opened, self._wanted))
-        title = f"{a.run_id} and {b.run_id}"
+        title = " and ".join(run_names(opened))
         html = page_html([Chapter(sections=sections)], title, self._wanted)
         name = f"comparisons/{a.key}--{b.key}.html"
         said = str(sections[0].data.get("said") or sections[0].data.get("refused") or "")
