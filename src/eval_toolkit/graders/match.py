@@ -32,7 +32,7 @@ _OPTIONS = "options"
 _PLAIN = TextRules(ignore_case=True, ignore_punctuation=True, ignore_articles=True)
 _TEXT_MATCH = ExactMatch(ignore_case=True, ignore_punctuation=True, ignore_articles=True)
 _NUMBER_MATCH = NumberMatch()
-_OF_RUN = "name it for the whole run with `graders`"
+_OF_RUN = "name it for the whole run with --grader (graders=)"
 _ORIGIN = Origin("the data", f"the field {GRADER_FIELD!r}", remedy=_OF_RUN)
 
 
@@ -77,7 +77,7 @@ class Match:
     def _graded(self, response: Completion) -> tuple[str, float | Grade]:
         context = response.context if isinstance(response.context, Mapping) else {}
         named = context.get(GRADER_FIELD)
-        grader = grader_of_item(str(named)) if named else self
+        grader: Any = grader_of_item(str(named)) if named else self
         if not isinstance(grader, Match):
             column = next(iter(columns_of(grader)))
             return str(named), grader.grade(response)[column]

@@ -6,7 +6,7 @@ user allowed code named by the file.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from os import PathLike, environ, fspath
@@ -261,8 +261,10 @@ class _Host:
     def read(cls, address: str) -> "_Host":
         """Parse the host of a URL, or of ``name:port``."""
         text = address.strip().lower()
-        parts = urlsplit(text)
-        return cls(parts.netloc, parts.scheme) if "://" in text else cls(text, "")
+        with suppress(ValueError):  # an address that nothing can be sent to
+            parts = urlsplit(text)
+            return cls(parts.netloc, parts.scheme) if "://" in text else cls(text, "")
+        return cls(text, "")
 
 
 def _consents(options: Any) -> Iterator[str]:

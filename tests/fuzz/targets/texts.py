@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from tests.fuzz.target import BrokenError, Target, each
 
-from eval_toolkit.cli._models import _with_options, read_arguments
+from eval_toolkit.cli._models import read_arguments
 from eval_toolkit.cli._names import selector
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import Grade, available_graders, load_grader
 from eval_toolkit.graders.stored import grader_of_version
 from eval_toolkit.metric_specs import named
 from eval_toolkit.models.embedded.gguf import read_gguf
+from eval_toolkit.models.loading import model_spec
 from eval_toolkit.models.responses import Completion, Loglikelihood
 from eval_toolkit.plugins import name_and_options
 from eval_toolkit.rollouts.attacks import load_attack
@@ -61,7 +62,7 @@ def _graded(folder: Path, name: str) -> None:
         return  # no response that a task would make
     for grader in _graders(kind):
         for grade in grades_by(grader, columns_of(grader), response).values():
-            if not isinstance(grade, Grade) and not math.isfinite(grade):
+            if not isinstance(grade, Grade | str) and not math.isfinite(grade):
                 raise BrokenError(f"{grader.name} gives {grade}")
 
 
@@ -94,7 +95,7 @@ def _named(folder: Path, name: str) -> None:
         lambda line: named(line).compute(y_true, y_score),
         selector,
         name_and_options,
-        _with_options,
+        model_spec,
         lambda line: read_arguments([line]),
         lambda line: load_attack(line) if ":" not in line else None,
         lambda line: load_grader(line) if ":" not in line else None,
@@ -119,7 +120,7 @@ def _weights(folder: Path, name: str) -> None:
 
 
 TARGETS = (
-    Target("graders", "replies of models, by 44 graders", _graded),
+    Target("graders", "replies of models, by 46 graders", _graded),
     Target("names", "metrics, selectors, names with options", _named),
     Target("near_duplicates", "texts, compared by the compiled kernels", _near),
     Target("gguf", "weights of models", _weights),
