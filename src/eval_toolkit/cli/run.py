@@ -32,7 +32,7 @@ from eval_toolkit.protocols import Model
 from eval_toolkit.runs import Outcome
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.planning import Estimate, attempts_of
-from eval_toolkit.tasks.running import estimate, measure_run, run_task
+from eval_toolkit.tasks.running import estimate, run_task
 
 
 @dataclass(frozen=True)
@@ -171,6 +171,8 @@ def run(
     chosen = with_perturbations(load_chosen_task(task, options), given["perturbations"])
     chosen.reasoning_tags = (*chosen.reasoning_tags, *given["reasoning_tags"])
     if measure is not None:
+        from eval_toolkit.tasks.rescoring import measure_run
+
         done = measure_run(measure, chosen, out=asked.out, **asking.graded)
         _tell(asked.output, chosen, done, asks=False)
         return None

@@ -6,7 +6,7 @@ from typing import Any
 
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.display import Displayed
-from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.models.prompts import Formatter, check_formatter, format_prompt
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Request
 from eval_toolkit.models.responses import ResponseType
@@ -21,9 +21,11 @@ from eval_toolkit.tasks.types import Part, Sample
 __all__ = [
     "Estimate",
     "attempts_of",
+    "check_task",
     "decoding_of",
     "default_formatter",
     "estimate",
+    "greedy_again",
     "plan_jobs",
     "request_text",
 ]
@@ -34,6 +36,19 @@ _MOST_REQUESTS = 3_000_000
 """Maximum number of requests, which are held in memory."""
 COUNTED = 200
 CHARACTERS_PER_TOKEN = 4
+
+
+def check_task(task: Any) -> None:
+    """Raise unless the argument is a task."""
+    if not isinstance(task, BaseTask):
+        raise InvalidTypeError(f"`task` is {task!r:.80}; it must be a task")
+
+
+def greedy_again(temperature: float, attempts: int) -> list[str]:
+    """Return a note if several attempts are identical because decoding is greedy."""
+    if attempts == 1 or temperature > 0.0:
+        return []
+    return [f"{attempts} attempts at temperature 0: each asks the same greedy question again"]
 
 
 def decoding_of(

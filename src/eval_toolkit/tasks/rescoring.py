@@ -34,6 +34,7 @@ from eval_toolkit.tasks.grading import GraderLike, Measuring
 from eval_toolkit.tasks.judging import refuse_unjudged
 from eval_toolkit.tasks.kind import Answers, TaskKind, same_prompts, same_settings, same_units
 from eval_toolkit.tasks.loading import available_tasks, named_task
+from eval_toolkit.tasks.planning import check_task, greedy_again
 from eval_toolkit.tasks.types import Sample
 
 if TYPE_CHECKING:
@@ -41,26 +42,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "StoredAnswers",
-    "check_task",
-    "greedy_again",
     "judge_run",
     "measure_run",
     "opened_task_run",
     "stored_task",
 ]
-
-
-def check_task(task: Any) -> None:
-    """Raise unless the argument is a task."""
-    if not isinstance(task, BaseTask):
-        raise InvalidTypeError(f"`task` is {task!r:.80}; it must be a task")
-
-
-def greedy_again(temperature: float, attempts: int) -> list[str]:
-    """Return a note if several attempts are identical because decoding is greedy."""
-    if attempts == 1 or temperature > 0.0:
-        return []
-    return [f"{attempts} attempts at temperature 0: each asks the same greedy question again"]
 
 
 _NEEDED = (

@@ -32,19 +32,20 @@ from eval_toolkit.tasks.grading import GraderLike, Measuring
 from eval_toolkit.tasks.kind import TaskKind, at_once
 from eval_toolkit.tasks.planning import (
     attempts_of,
+    check_task,
     decoding_of,
     default_formatter,
     estimate,
+    greedy_again,
     plan_jobs,
 )
-from eval_toolkit.tasks.rescoring import check_task, greedy_again, measure_run
 from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
 from eval_toolkit.tasks.types import Sample
 
 if TYPE_CHECKING:
     from eval_toolkit.tasks.watching import Watch
 
-__all__ = ["estimate", "measure_run", "plan_jobs", "run_task"]
+__all__ = ["estimate", "plan_jobs", "run_task"]
 
 _BATCHING = ("batch_size", "max_batch_tokens")
 """Options of models with batching, which may change the last digits of their numbers."""
