@@ -89,14 +89,14 @@ class TestRefused:
         write_run(other, results=results, manifest={"run_id": "o"})
         out = tmp_path / "out"
         for args, said in [
-            ((run, "--to", "astra"), "astra has rollouts alone"),
+            ((run, "--to", "astra"), "astra-rl's format supports only rollouts"),
             ((run, "--to", "lm-eval"), "name a folder: -o FOLDER"),
             ((run, "--to", "csv", "--json"), "--json lists the written files; pass a file with -o"),
-            ((run, "--to", "csv", "--metric", "f1"), "csv takes no --metric; it takes none"),
+            ((run, "--to", "csv", "--metric", "f1"), "csv has no --metric; available: none"),
             ((run, "--to", "predictions", "--metric", "f1"), "--metric is 'f1'"),
-            ((run, run, "--to", "model-card"), "two of the runs have the same name"),
+            ((run, run, "--to", "model-card"), "two runs have the same name"),
             ((run, other, "--to", "model-card"), "pass a folder: -o FOLDER"),
-            ((other, "--to", "predictions"), "no such records to export"),
+            ((other, "--to", "predictions"), "no records of this slice and scorer"),
             ((other, "--to", "lm-eval", "--samples", "-o", out), "there are no samples to export"),
             ((run, "--to", "csv", "-o", run / "x.csv"), "choose another"),
             ((tmp_path / "none", "--to", "csv"), "no such folder"),

@@ -118,5 +118,5 @@ def test_a_run_of_the_original_is_pointed_to_import(command: Command) -> None:
 def test_guardrails_may_be_a_list() -> None:
     manifest = build_manifest(run_id="r", config={}, guardrails=["once", {"check": "hash"}])
     assert manifest.to_dict()["guardrails"] == ["once", {"check": "hash"}]
-    with pytest.raises(ValueError, match="a rule must be a non-empty text or mapping"):
+    with pytest.raises(ValueError, match="a rule must be a non-empty string or mapping"):
         build_manifest(run_id="r", config={}, guardrails=[" "])

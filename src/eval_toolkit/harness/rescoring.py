@@ -71,7 +71,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         seed, number of resamples and treatment of failures.
         """
         if not run.subjects:
-            raise ArtifactError(f"{run.path}: the run has no records to rescore")
+            raise ArtifactError(f"{run.path}: the run has no records to score")
         parts = (by,) if isinstance(by, str) else tuple(dict.fromkeys(by))
         how = _summary_of(run) if summary is None else summary
         return cls(run, metrics, parts or scored_by(run), threshold, how, each, pooled)
@@ -172,7 +172,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
             if column not in records.slices:
                 have = ", ".join(map(repr, records.slices)) or "none"
                 raise MissingColumnError(
-                    f"{self.run.path}: slice {subject[0]!r} has no part column {column!r} (`by`); it has "
+                    f"{self.run.path}: slice {subject[0]!r} has no part {column!r} (`by`); it has "
                     f"{have}"
                 )
             parts = records.slices[column]

@@ -366,10 +366,10 @@ class TestCompared:
     [
         (("", ["a"], len), InvalidInputError, "`name` is ''"),
         (("m", "a", len), InvalidTypeError, "must be a list of names"),
-        (("m", [], len), InvalidInputError, "must name at least one column"),
-        (("m", ["a", "a"], len), InvalidInputError, "must name each column once"),
+        (("m", [], len), InvalidInputError, "must contain at least one column"),
+        (("m", ["a", "a"], len), InvalidInputError, "names must be unique"),
         (("m", ["a"], 3), InvalidTypeError, "must be callable or a statistic"),
-        (("m", ["a"], Accuracy()), InvalidInputError, "accuracy reads 'gold', 'answer'"),
+        (("m", ["a"], Accuracy()), InvalidInputError, "accuracy needs 2: 'gold', 'answer'"),
     ],
 )
 def test_specs_say_what_is_wrong(given: Any, error: type[Exception], message: str) -> None:

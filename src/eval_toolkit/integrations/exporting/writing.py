@@ -120,7 +120,7 @@ def _options(
         if name not in told.options:
             listed = ", ".join(told.options) or "none"
             raise InvalidInputError(
-                f"format {format_name} has no option {name!r}; its options are {listed}"
+                f"format {format_name} has no option {name!r}; available: {listed}"
             )
     for run in runs if chosen.get("samples") else ():
         if not run.subjects:
