@@ -205,7 +205,7 @@ def test_strings_are_refused(info: MetricInfo) -> None:
     y_true, y_score = rows_for(info)
     texts: list[Any] = y_score.tolist()
     texts[4] = "high"
-    with pytest.raises(InvalidInputError, match=r"y_score\[4\] is 'high'|must hold numbers"):
+    with pytest.raises(InvalidInputError, match=r"y_score\[4\] is 'high'|must contain numbers"):
         info.function(y_true, texts)
     with pytest.raises(InvalidInputError, match=r"y_true\[0\]"):
         info.function(["no", "yes"] * 6, y_score)

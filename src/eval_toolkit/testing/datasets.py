@@ -283,7 +283,7 @@ def folds_are_dicts_of_slices(splitter: Any, given: _Parent) -> None:
 def as_many_folds_as_it_says(splitter: Any, given: _Parent) -> None:
     """`get_n_splits` returns the number of folds, which is at least one."""
     told, n = splitter.get_n_splits(given.slice_), len(given.folds(splitter))
-    expect(told == n and n, f"get_n_splits of {told}", f"{n} folds")
+    expect(told == n and n, f"get_n_splits() = {told}", f"{n} folds")
 
 
 def trains_on_no_test_row(splitter: Any, given: _Parent) -> None:

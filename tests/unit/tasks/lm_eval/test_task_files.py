@@ -150,7 +150,7 @@ class TestFiles:
             (CHOICE + "dataset_kwargs: {data_dir: x}\n", "dataset_kwargs.data_dir"),
             (TEXT + "generation_kwargs: {num_beams: 4}\n", "generation_kwargs.num_beams"),
             (TEXT + "filter_list: [{name: a, filter: [{function: magic}]}]\n", "filter 'magic'"),
-            (TEXT + "filter_list: [{name: a, filter: [{function: regex, regex_pattern: '('}]}]\n", "no pattern"),
+            (TEXT + "filter_list: [{name: a, filter: [{function: regex, regex_pattern: '('}]}]\n", "not a valid pattern"),
             (CHOICE + "filter_list: [{name: a, filter: [{function: lowercase}]}]\n", "no texts to filter"),
             (TEXT + "metric_list: [{metric: f1, hf_evaluate: true}]\n", "library evaluate"),
             (TEXT + "metric_list: [{metric: exact_match, ignore_all: true}]\n", "option 'ignore_all'"),
