@@ -434,8 +434,8 @@ def fit_temperature_oracle(y_true: ArrayLike, y_score: ArrayLike) -> tuple[float
     True
     """
     warnings.warn(
-        "this temperature is fitted on the data it scores; read the calibrated metrics as an "
-        "upper bound and use fit_temperature_binary on held-out data for a result",
+        "the temperature is fitted on the evaluation data, so calibrated metrics are an upper "
+        "bound; for valid results, use fit_temperature_binary on held-out data",
         UserWarning,
         stacklevel=2,
     )

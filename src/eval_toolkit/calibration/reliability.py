@@ -91,7 +91,7 @@ def reliability_curve(
         reason = f"all {n} rows are {'positive' if n_positive else 'negative'}"
         return {"skipped": reason, "n": n, "n_positive": n_positive}
     if strategy == "quantile" and n < n_bins:
-        reason = f"{n} rows cannot fill {n_bins} bins of equal mass"
+        reason = f"{n} rows are too few for {n_bins} bins of equal mass"
         return {"skipped": reason, "n": n, "n_positive": n_positive}
     bins = _each_score_once(
         metrics.calibration_curve(labels, scores, n_bins=n_bins, strategy=strategy)

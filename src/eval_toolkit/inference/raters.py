@@ -153,18 +153,18 @@ def judge_agreement(
     Returns
     -------
     JudgeAgreement
-        Shares have Wilson intervals; what is undefined for the data is None with a reason.
+        Shares have Wilson intervals; values that are undefined are None, with a reason.
 
     Raises
     ------
     InvalidInputError
-        If lengths differ, labels are of two kinds, or no unit has both.
+        If lengths differ, labels mix strings and numbers, or no unit has both.
 
     Notes
     -----
-    With groups, a share counts as many units as the clustered ones are worth (`clustered_rate`).
-    A judge may agree with people on nearly every unit and still be biased: `corrected_rate` tells
-    what the rate would be by human labels.
+    With groups, intervals use the effective number of clustered units (`clustered_rate`). A judge
+    may agree with humans on nearly every unit and still be biased: `corrected_rate` estimates the
+    rate that human labels would give.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def judge_agreement(
     judged, labelled = _present(verdicts), _present(truths)
     both = judged & labelled
     if not both.any():
-        raise InvalidInputError("no unit has a verdict and a human label; nothing to compare")
+        raise InvalidInputError("no unit has both a verdict and a human label to compare")
     keys = None if groups is None else validation.group_codes(groups, len(both))[0][both]
     verdicts, truths = verdicts[both], truths[both]
     codes, classes = _classes(verdicts, truths, labels)
@@ -245,7 +245,7 @@ def agreement_matrix(
     Returns
     -------
     AgreementMatrix
-        One `JudgeAgreement` per pair, the second rater in the place of the human.
+        One `JudgeAgreement` per pair, with the second rater as the human.
 
     Raises
     ------
@@ -285,7 +285,7 @@ def agreement_matrix(
 
 
 def _entries(values: Any, name: str) -> NDArray[Any]:
-    """Return labels as objects; numbers and truth values stay what they are."""
+    """Return labels as objects; numbers and booleans keep their types."""
     array = validation.identifiers(values, name)
     entries = np.empty(len(array), dtype=object)
     entries[:] = array.tolist()
@@ -329,7 +329,7 @@ def _positive(classes: list[Any], positive: Any, reasons: list[str]) -> int:
         return classes.index(positive)
     if len(classes) == 2 and all(value in (0, 1) for value in classes):
         return classes.index(1)
-    reasons.append("no sensitivity: specify the `positive` one of two classes")
+    reasons.append("no sensitivity: it needs two classes, with one given as `positive`")
     return -1
 
 
@@ -346,7 +346,7 @@ def _or_reason(reasons: list[str], interval: Callable[[], BootstrapCI]) -> Boots
 def _shares(
     flagged: BoolArray, true: BoolArray, keys: IntArray | None, confidence: float, *, known: bool
 ) -> dict[str, Any]:
-    """Return the shares of the confusion table and the bias, None where sides are unknown."""
+    """Return the shares of the confusion table and the bias; None without a positive class."""
     names = ("sensitivity", "specificity", "precision", "negative_precision", "bias")
     if not known:
         return dict.fromkeys(names)

@@ -52,7 +52,8 @@ def statistic_of_function(metric: Any) -> Statistic:
     """Return the prepared statistic of a metric function, or wrap a third-party function."""
     if isinstance(metric, functools.partial) and "sample_weight" in metric.keywords:
         raise InvalidInputError(
-            "`metric` has a `sample_weight` for the original rows, which resampled rows cannot use"
+            "`metric` has a `sample_weight` for the original rows, which does not fit resampled rows; "
+            "use `weighted_ci`"
         )
     if isinstance(metric, functools.partial) and metric.func in _BUILDERS and not metric.args:
         try:

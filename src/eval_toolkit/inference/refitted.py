@@ -48,7 +48,7 @@ def paired_bootstrap_op_point_diff(
     rng: SeedLike = None,
     executor: Executor | None = None,
 ) -> PairedBootstrapCI:
-    """Return the difference at thresholds that are refitted on every resample.
+    """Return metric(B) − metric(A) at thresholds that are refitted on every resample.
 
     Validation and test rows are drawn independently. On each draw both scorers refit their
     threshold on the same validation rows and are measured on the same test rows, so that the
@@ -70,9 +70,8 @@ def paired_bootstrap_op_point_diff(
     Returns
     -------
     PairedBootstrapCI
-        The difference metric(B) − metric(A); ``n_resamples`` counts the usable draws. Its
-        ``reason`` warns of fewer than 30 rows of a class, which quantiles of a bootstrap do not do
-        justice to.
+        Interval of the difference; ``n_resamples`` counts the usable resamples. With fewer than 30
+        rows of a class, ``reason`` warns that the coverage of bootstrap quantiles may be too low.
 
     Raises
     ------
@@ -122,8 +121,8 @@ def paired_bootstrap_op_point_diff(
     usable = int(np.count_nonzero(~np.isnan(differences)))
     if usable < 0.5 * n_resamples:
         raise InfeasibleError(
-            f"only {usable} of {n_resamples} resamples gave both scorers a threshold and a value; "
-            "at least half must"
+            f"both scorers have a threshold and a value on only {usable} of {n_resamples} resamples; "
+            "at least half are needed"
         )
     found = paired_result(
         differences, values[0], values[1], confidence, "percentile, thresholds refitted"
@@ -137,7 +136,7 @@ def paired_bootstrap_op_point_diff(
 
 @dataclass(frozen=True)
 class _TwoScorers:
-    """One part of the data under two scorers."""
+    """Labels of one part of the data, with the scores of two scorers."""
 
     y: IntArray
     scores: tuple[FloatArray, FloatArray]

@@ -105,8 +105,8 @@ def _set(result: Any, *values: Any) -> None:
 class BootstrapCI(Interval[float]):
     """A point estimate with its interval and their methods.
 
-    Closed-form intervals use the same type with ``n_resamples=0``, so that every estimate of the
-    library reads alike. BCa bounds need not bracket the point estimate.
+    Closed-form intervals use the same type with ``n_resamples=0``, so that all estimates of the
+    library have the same form. BCa bounds need not bracket the point estimate.
 
     Examples
     --------
@@ -200,7 +200,7 @@ class PairedBootstrapCI(Interval[float]):
     method: str = "percentile"
     n_undefined: int = 0
     p_value: float | None = None
-    """Two-sided bootstrap p-value of "no difference"; None where none was made."""
+    """Two-sided bootstrap p-value of "no difference"; None without a test."""
     samples: FloatArray | None = field(default=None, compare=False, repr=False)
     value_a: float | None = None
     value_b: float | None = None

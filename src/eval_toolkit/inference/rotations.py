@@ -51,9 +51,9 @@ def rotation_test(
 ) -> RotationTest:
     """Test whether choices depend on position, given answers under every rotation.
 
-    Under rotation r the first r of k choices stand at the end: position p holds the choice
-    ``(p + r) mod k``. Without a preference for positions the choices that a unit picks may come in
-    any order of the rotations; so they are permuted, unit by unit.
+    Rotation r moves the first r of k choices to the end: position p holds the choice ``(p + r) mod
+    k``. Without a preference for positions, the choices that a unit picks are exchangeable over the
+    rotations, so they are permuted within units.
 
     Parameters
     ----------
@@ -79,8 +79,8 @@ def rotation_test(
 
     Notes
     -----
-    A chi-square test that takes all picks as independent is wrong here: consistent units make the
-    counts more even than chance would.
+    A chi-square test that treats all picks as independent is not valid here: consistent units make
+    the counts more even than chance would.
 
     Examples
     --------

@@ -1,11 +1,11 @@
 """Default intervals of metrics of labels and scores, from effective counts.
 
-The variance seen in a sample says little where few rows carry the result: few positives, hardly an
-error, tied scores. A score interval asks instead which true values the data do not contradict. Here
-an estimate v in [0, 1] with variance s² is worth n_eff = v (1 − v) / s² trials, fewer where s² is
-known from few rows (Korn & Graubard 1998), and never more than a limit that the count of the
-smaller class sets; Wilson's interval of n_eff trials follows. Metrics made of several rates take
-the score interval of each rate and propagate it (MOVER; Zou & Donner 2008, Newcombe 2011).
+The sample variance is unreliable if few rows determine the result: few positives, hardly any
+errors, tied scores. A score interval contains the true values that are compatible with the data.
+Here an estimate v in [0, 1] with variance s² is equivalent to n_eff = v (1 − v) / s² trials, fewer
+if s² is estimated from few rows (Korn & Graubard 1998), and at most a limit set by the size of the
+smaller class; the interval is Wilson's for n_eff trials. For metrics of several rates, the score
+interval of each rate is propagated (MOVER; Zou & Donner 2008, Newcombe 2011).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def check_classes(
 ) -> None:
     """Raise `UndefinedMetricError` if a two-class metric has too few rows of a class.
 
-    ``support`` are the rows of each part, where they are not those the metric itself names.
+    ``support`` are the rows of each part, by default those of the metric.
     """
     support = statistic.support(data) if support is None else support
     if len(support) < 2:
@@ -146,21 +146,10 @@ def bounded_interval(
 ) -> tuple[float, float]:
     """Return the score interval of a value in a finite range.
 
-    Parameters
-    ----------
-    value, bounds : float, (float, float)
-        Estimate and its range.
-    variance : float
-        Estimated variance of the estimate.
-    effective : float
-        Effective number of independent rows of the smaller class. It limits the equivalent number
-        of trials: n up to 45, n²/45 above.
-    confidence : float
-        Two-sided confidence level.
-    df : float, optional
-        Degrees of freedom of the variance; by default ``effective − 1``.
-    most : float
-        Maximum equivalent number of trials; the number of rows, for a share of them.
+    ``effective`` is the effective number n of independent rows of the smaller class. It limits the
+    equivalent number of trials: to n up to 45, to n²/45 above; ``most`` is a further limit, e.g. the
+    number of rows for a share of them. ``df``, by default ``effective − 1``, are the degrees of
+    freedom of the variance.
 
     Examples
     --------
@@ -187,8 +176,8 @@ def resampled_interval(
 ) -> tuple[float, float]:
     """Return the score interval of a bounded metric, with the variance of replicates.
 
-    Groups count as many rows as they are worth: rows over the inflation of the variance that the
-    draws of groups show, at most the size of a group.
+    With groups, the number of rows is divided by the inflation of the variance over resampled
+    groups, at most by the mean size of a group.
     """
     groups = effective_rows(statistic, data, plan)
     rows = float(min(np.count_nonzero(mask) for mask in statistic.support(data)))
@@ -216,7 +205,7 @@ def _variance_of_rows(statistic: Statistic, data: Columns) -> float:
 
 
 def _worth(share: float, variance: float, df: float, confidence: float) -> float:
-    """Return the number of trials an estimate is worth, fewer for a variance of few degrees."""
+    """Return the number of trials with the same variance, fewer with few degrees of freedom."""
     spread = share * (1.0 - share)
     if variance <= (ROUNDING * share) ** 2 or spread <= 0.0:
         return math.inf
@@ -257,9 +246,8 @@ def _auc_interval(statistic: RocAuc, data: Columns, confidence: float) -> Bounds
     """Return the score interval of the ROC-AUC.
 
     The variance at a true value θ is the largest of three: DeLong's, by Student's quantile; that of
-    two normal distributions with this θ (Owen's T), which counts less the more rows DeLong's rests
-    on; and Newcombe's (2006, method 5) for up to 15 rows of the smaller class, which counts less
-    with more.
+    two normal distributions with this θ (Owen's T), with less weight the more rows DeLong's is
+    based on; and Newcombe's (2006, method 5), with less weight above 15 rows of the smaller class.
     """
     from eval_toolkit.inference.delong import placements, variance_parts
 
@@ -300,10 +288,10 @@ def carriers_of(values: FloatArray) -> float:
 
 
 def _df_of(carriers: float, n: int) -> float:
-    """Return the degrees of freedom of a variance of n values that so many carry, at least 6.
+    """Return the degrees of freedom of a variance of n values, given their effective number.
 
-    A variance has the relative variance (κ − 1)/n, that of a chi-squared one over its degrees of
-    freedom 2/df; κ is n over the carriers.
+    The relative variance of a variance is (κ − 1)/n, that of a chi-squared variable over its
+    degrees of freedom 2/df; κ is n over ``carriers``. At least 6 are returned.
     """
     return max(_FEWEST, 2.0 / (1.0 / carriers - 1.0 / n)) if carriers < n - 1e-9 else 2.0 * n
 
@@ -369,7 +357,7 @@ def _recall_interval(statistic: RecallAtFpr, data: Columns, confidence: float) -
     m, n = data.n_positive, data.n - data.n_positive
     if n * target < MIN_CLASS:
         raise UndefinedMetricError(
-            f"{n} negative rows cannot place a threshold at a false-positive rate of {target:g}: "
+            f"{n} negative rows are too few for a threshold at a false-positive rate of {target:g}: "
             f"an interval needs at least {math.ceil(MIN_CLASS / target) if target else 'infinitely many'}"
         )
     allowed = math.floor(target * n + 1e-9)
@@ -422,8 +410,8 @@ def propagated(
 ) -> tuple[float, float]:
     """Propagate the score intervals of recall, false-positive rate and prevalence to a metric.
 
-    With one rate at an end of its interval and the others as observed the metric moves by some
-    amount; the ends of its interval are the roots of the summed squares of these moves down and up.
+    Each rate in turn is set to the ends of its interval, with the others as observed. The resulting
+    changes of the metric, down and up, are combined as roots of their sums of squares.
     """
     observed = [hits / trials for hits, trials in rates]
     squares = [0.0, 0.0]

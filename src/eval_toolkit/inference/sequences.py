@@ -62,8 +62,8 @@ class ConfidenceSequence:
     Values must be in random (exchangeable) order. Add dependent values (questions on one passage)
     as a single value, e.g. their mean if groups have equal sizes.
 
-    If the values contradict every mean, the chance of which is at most 1 − confidence where they
-    come as promised, the interval is the whole range from then on, and says so in ``reason``.
+    If the values contradict every mean, which has a probability of at most 1 − confidence for
+    values in random order, the interval is the whole range from then on, as stated in ``reason``.
 
     References
     ----------
@@ -190,7 +190,7 @@ class ConfidenceSequence:
             )
         if self.n_total is not None and self.n + len(x) > self.n_total:
             raise InvalidInputError(
-                f"`values` make {self.n + len(x)} in all, but `n_total` is {self.n_total}"
+                f"there are now {self.n + len(x)} `values`, but `n_total` is {self.n_total}"
             )
         return x
 
@@ -248,7 +248,7 @@ def confidence_sequence(
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        As `ConfidenceSequence` does.
+        As for `ConfidenceSequence`.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Metrics at an assumed prevalence, with intervals from the rates of each class.
 
-Reweighted rows do not show what they have not seen: 50 negatives without a false positive look like
-a precision of 1 at any prevalence. What the classes do show are true and false positive rates with
-their intervals, and a metric at another prevalence is a function of those.
+Reweighting cannot account for unseen errors: 50 negatives without a false positive give a precision
+of 1 at any prevalence. The classes do give true and false positive rates with their intervals, and
+a metric at another prevalence is a function of those.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def seen_at(prior: float, n_negative: int) -> float:
     """Return the weight of a perfect scorer's true positives relative to one false positive row.
 
     Below 1 a single false positive among the negatives halves the precision at this prevalence, or
-    worse: the data have nothing to say about precisions near 1.
+    worse: the data are not informative about precisions near 1.
 
     Examples
     --------
@@ -85,15 +85,15 @@ class ShiftedAveragePrecision(_Shifted):
         if data.n_positive and n_negative and seen_at(self.prior, n_negative) < 1.0:
             needed = math.ceil((1.0 - self.prior) / self.prior)
             raise UndefinedMetricError(
-                f"a prevalence of {self.prior:g} is too far to estimate PR-AUC from {n_negative} "
-                f"negatives: one false positive would halve the precision; {needed} are needed"
+                f"{n_negative} negatives are too few to estimate PR-AUC at a prevalence of "
+                f"{self.prior:g}: one false positive would halve the precision; {needed} are needed"
             )
         return super().point(data)
 
     def closed_interval(self, data: Columns, confidence: float) -> tuple[float, float, str]:
         """Return the interval from the bounds of the false-positive rates and of the recall.
 
-        The first part is conservative: the rates at different thresholds err together.
+        All false-positive rates are set to the same end of their intervals, which is conservative.
         """
         groups, n_negative = data.groups, data.n - data.n_positive
         ends = rates_interval(

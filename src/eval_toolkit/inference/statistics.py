@@ -70,8 +70,9 @@ class AveragePrecision(_RankStatistic):
     def leave_one_out(self, data: Columns) -> FloatArray | None:
         """Return all n values in one pass: prefix and suffix sums over tie groups.
 
-        With p, T = TP + FP and TP per tie group and P positives, AP = Σ p TP / T / P. Leaving out
-        a row of group h leaves groups above h alone and lowers T (and TP, for a positive) below.
+        With p, T = TP + FP and TP per tie group and P positives, AP = Σ p TP / T / P. Leaving out a
+        row of group h does not affect groups above h, and lowers T (and TP, for a positive) from h
+        on.
         """
         if _smaller_class(data) < 2:
             return None
@@ -163,8 +164,8 @@ class RecallAtFpr:
     def leave_one_out(self, data: Columns) -> FloatArray | None:
         """Return the distinct leave-one-out values with their frequencies.
 
-        A positive takes itself away. With one negative less the rate is over N − 1; a negative
-        at or above the threshold that allows one false positive more makes room for it.
+        Without one negative, the false-positive rate is over N − 1; if it is at or above the
+        threshold that allows one more false positive, another one is allowed.
         """
         if _smaller_class(data) < 2:
             return None
@@ -206,7 +207,7 @@ class ColumnMean:
         return self.summand.columns if isinstance(self.summand, Term) else (self.summand,)
 
     def of_rows(self, data: Columns) -> FloatArray:
-        """Return the number of each row."""
+        """Return one number per row."""
         if isinstance(self.summand, Term):
             return self.summand.of(data)
         return data[self.summand].astype(np.float64, copy=False)
@@ -214,8 +215,8 @@ class ColumnMean:
     def range_on(self, data: Columns) -> tuple[float, float]:
         """Return the range used for the interval of the mean.
 
-        A loss may turn out as large as the largest seen, or as rows with these scores would lose
-        with the other label: their root mean square, as scores near 0 and 1 may lose without end.
+        The upper end for losses is the largest observed one or, if larger, the root mean square of
+        the losses with opposite labels (their maximum is unbounded for scores near 0 and 1).
         """
         if not self.of_labels:
             return self.bounds
@@ -273,7 +274,7 @@ class AtThreshold:
     function: CountsFn
     bounds: tuple[float, float] = (0.0, 1.0)
     trials: str = "both"
-    """Rows a share is taken of: "positive", "negative", "predicted", "all", or "both" classes."""
+    """Rows of the denominator: "positive", "negative", "predicted", "all", or "both" classes."""
     columns = SCORED
 
     @property
@@ -365,9 +366,9 @@ def is_statistic(thing: Any) -> bool:
 def statistic_for(metric: Any, data: Columns | None = None) -> Statistic:
     """Return the prepared statistic of a metric; other callables are wrapped.
 
-    Recognised are this package's metric functions, ``functools.partial`` of them with keyword
-    arguments they have in prepared form, statistics themselves, and metric specs (objects with
-    ``compute``), which may carry a ``statistic``.
+    Recognises this package's metric functions, ``functools.partial`` objects of them whose keyword
+    arguments have a prepared form, statistics, and metric specs (objects with ``compute``), which
+    may have a ``statistic``.
 
     Examples
     --------

@@ -47,7 +47,7 @@ def studentized_interval(
     """
     if problem.plan.kind not in ("rows", "label-stratified"):
         raise UndefinedMetricError(
-            f"the studentized interval is for independent rows, not for {problem.plan.kind}; "
+            f"the studentized interval requires independent rows, not {problem.plan.kind}; "
             "use BCa or percentile"
         )
     statistic = problem.statistics[row]

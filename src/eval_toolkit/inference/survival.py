@@ -111,16 +111,16 @@ class SurvivalCurve(Displayed):
         Returns
         -------
         BootstrapCI
-            Without resamples; never of zero width. Wilson's where it is the plain share of
-            independent rows: none ended before the time without failing or was not observed at
-            all, none has a weight, and no method was asked for. Otherwise that of the curve.
+            Without resamples; never of zero width. Wilson's interval for a simple share of
+            independent rows: none was censored before the time or not observed at all, none has a
+            weight, and no method was requested. Otherwise that of the curve.
 
         Raises
         ------
         InvalidInputError
             If the time is not positive.
         UndefinedMetricError
-            If no unit was observed for so long.
+            If no unit was observed that long.
 
         Examples
         --------
@@ -156,22 +156,22 @@ class SurvivalCurve(Displayed):
         Returns
         -------
         BootstrapCI
-            In the unit of the times, inside [0, time], symmetric on the logit scale of the share
-            of ``time``.
+            In the unit of the times, inside [0, time]; symmetric on the logit scale of the mean
+            divided by ``time``.
 
         Raises
         ------
         InvalidInputError
             If the time is not positive.
         UndefinedMetricError
-            If no unit was observed for so long.
+            If no unit was observed that long.
 
         Notes
         -----
         The area under the curve from 0 to ``time`` [1]_. Its variance is that of the influences of
-        the area, Greenwood's for independent rows. Where all rows fail at one time u, or none does
-        (u = ``time``), it is 0, and the bounds come from those of the curve: survival up to u is
-        at least its lower bound, and survival after u at most its upper bound.
+        the area, Greenwood's for independent rows. If all rows fail at one time u, or none does (u
+        = ``time``), it is 0, and the bounds are derived from those of the curve: survival up to u
+        is at least its lower bound, and survival after u at most its upper bound.
 
         References
         ----------
@@ -223,7 +223,7 @@ class SurvivalCurve(Displayed):
 
     def _up_to(self, time: float) -> tuple[Observed, float]:
         if self._observed is None:
-            raise InvalidInputError("the curve has no rows; make it with `kaplan_meier`")
+            raise InvalidInputError("the curve has no rows; create it with `kaplan_meier`")
         when = validation.number(time, "time", low=0.0, include_low=False)
         last = float(self.times[-1])
         if when > last and float(self.survival[-1]) > 0.0:
@@ -289,19 +289,19 @@ def kaplan_meier(
 
     Notes
     -----
-    The product-limit estimator [1]_. A row that ends at a time counts as at risk at it, so where no
-    row ends before t it is the plain share.
+    The product-limit estimator [1]_. A row that ends at a time is at risk at that time, so without
+    censoring before t the estimate is a simple share.
 
     The variance of log survival is Greenwood's. With weights or groups it is the sum of squared
-    influences, for groups each summed over its rows and the whole times G/(G − 1) [2]_; for rows
-    without weights that sum is Greenwood's. Bounds are symmetric on the scale of log(−log S) [3]_,
-    with the normal quantile, or with groups Student's on G − 1 degrees of freedom. Groups of one
-    row give the ungrouped curve but for that factor and that quantile.
+    influences, with groups summed over the rows of each group and multiplied by G/(G − 1) [2]_; for
+    rows without weights this sum equals Greenwood's. Bounds are symmetric on the scale of log(−log
+    S) [3]_, with the normal quantile, or with groups Student's on G − 1 degrees of freedom. Groups
+    with a single row give the ungrouped curve except for this factor and quantile.
 
     If the variance is zero, the bounds are exact for independent groups: with no event among
     n groups at risk, failure is at most Clopper and Pearson's 1 − ((1 − confidence)/2)^(1/n); where
     all have failed, the upper bound of survival is the beta product's [4]_, which is Clopper and
-    Pearson's where no row was censored. Unequal weights count as Kish's effective number.
+    Pearson's where no row was censored. With unequal weights, n is Kish's effective number.
 
     With groups, the lower bound of survival is at most the bound without failures, so that one
     failure among few groups does not look better than none.

@@ -40,18 +40,18 @@ def survival_difference(a: SurvivalCurve, b: SurvivalCurve, *, at: float) -> Pai
     InvalidTypeError
         If one is not a curve.
     UndefinedMetricError
-        If an arm was not observed for so long.
+        If an arm was not observed that long.
 
     Notes
     -----
-    The intervals of the arms are put together by the method of variance estimates recovery [1]_:
-    the distances of each arm's bounds from its share are added in square, less twice their product
-    times the correlation of the arms. That is the correlation of the groups' influences, 0 where an
-    arm has no spread. For 0/1 values it is Newcombe's way [2]_, who lowers a positive correlation
-    as well, since few groups show too few differences: here by the factor G/(G + 2) for G groups
-    in common. Where no group differs, the bounds are at least as far away as Clopper and Pearson's
-    bound for what G groups never showed. At 95 % it covers at least 92 %, but 90 % where fewer than
-    three groups can be expected to differ at all (``tests/statistics``).
+    The intervals of the arms are combined by the method of variance estimates recovery [1]_: the
+    squared distances of each arm's bounds from its share are added, minus twice their product times
+    the correlation of the arms. This is the correlation of the groups' influences, 0 if an arm has
+    no variation. For 0/1 values the method is Newcombe's [2]_, who also reduces a positive
+    correlation, since few groups show too few differences: here by the factor G/(G + 2) for G
+    common groups. If no group differs, the bounds are at least as far from 0 as Clopper and
+    Pearson's bound for an event that does not occur in G groups. At 95 % the coverage is at least
+    92 %, but 90 % if fewer than three groups are expected to differ (``tests/statistics``).
 
     References
     ----------
@@ -72,7 +72,7 @@ def survival_difference(a: SurvivalCurve, b: SurvivalCurve, *, at: float) -> Pai
         if not isinstance(curve, SurvivalCurve):
             raise InvalidTypeError(f"`{name}` must be a SurvivalCurve, got {curve!r}")
     if (a.n_groups is None) != (b.n_groups is None):
-        raise InvalidInputError("only one curve has groups; pass unit ids as groups to both")
+        raise InvalidInputError("only one curve has groups; make both with unit ids as `groups`")
     if a.confidence != b.confidence:
         raise InvalidInputError(
             f"`a` has confidence {a.confidence:g} and `b` {b.confidence:g}; they must agree"

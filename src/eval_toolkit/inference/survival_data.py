@@ -50,7 +50,7 @@ class Observed:
         return int(np.searchsorted(self.times, time, side="right")) - 1
 
     def plain_share_of(self, time: float) -> int:
-        """Return the number of independent rows if survival is a plain share, else 0."""
+        """Return the number of independent rows if survival is a simple share of them, else 0."""
         early = ~self.events & (self.times[self.at] < time)
         if self.grouped or self.weighted or early.any() or len(self.at) < self.n_units:
             return 0
@@ -59,7 +59,7 @@ class Observed:
     def worth(self, time: float) -> float:
         """Return the effective number of independent groups at risk at a time.
 
-        Kish's effective number of the groups' weights: their number where those are equal.
+        Kish's effective number of the groups' weights: their number if weights are equal.
         """
         there = self.times[self.at] >= time
         of_groups = np.bincount(self.codes[there], self.weights[there])
@@ -104,7 +104,7 @@ class Observed:
 def observed(
     times: ArrayLike, events: ArrayLike, groups: ArrayLike | None, weights: ArrayLike | None
 ) -> Observed:
-    """Return the rows and their counts, all checked."""
+    """Return the validated rows with their counts."""
     until = validation.vector(times, "times")
     failing = validation.binary_labels(events, "events")
     validation.same_length(until, failing, ("times", "events"))
@@ -128,7 +128,7 @@ def observed(
     if not seen.any():
         raise UndefinedMetricError(
             f"a survival curve is undefined: none of the {len(until)} rows was observed "
-            "(every time, or weight, is 0)"
+            "(every time or weight is 0)"
         )
     kept, codes = np.unique(codes[seen], return_inverse=True)
     distinct, at = np.unique(until[seen], return_inverse=True)
@@ -187,8 +187,8 @@ def no_event_bound(n: float, confidence: float) -> float:
 def beta_product_bounds(seen: Observed, place: int, confidence: float) -> tuple[float, float]:
     """Return the beta-product bounds at a time; a group counts as one row.
 
-    Without censoring the product of the beta variables is one, and the bounds are Clopper and
-    Pearson's; otherwise the beta with the same mean and variance stands for it.
+    Without censoring, the product of the beta variables is a beta variable, and the bounds are
+    Clopper and Pearson's; otherwise it is approximated by a beta with the same mean and variance.
     """
     scale = seen.worth(0.0) / float(seen.at_risk[0])
     failed = seen.failed[: place + 1] * scale
@@ -224,7 +224,7 @@ def _few_groups(seen: Observed) -> float:
 
 
 def log_variances(seen: Observed) -> tuple[FloatArray, bool]:
-    """Return the variance of log survival at every time, and whether groups add none."""
+    """Return the variance of log survival at every time, and whether groups do not vary."""
     if not seen.grouped and not seen.weighted:
         survivors = seen.at_risk - seen.failed
         terms = np.divide(seen.hazard, survivors, out=np.zeros_like(survivors), where=survivors > 0)
@@ -256,8 +256,8 @@ def log_log_band(
 ) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper bounds at every time; exact ones where survival is 1 or 0.
 
-    With groups the lower bound is never above the one without a failure: one failure among many
-    rows of few groups is no good news.
+    With groups the lower bound is at most the one without a failure: a failure among many rows of
+    few groups must not raise it.
     """
     reach = factor(seen, confidence)
     pairs = []

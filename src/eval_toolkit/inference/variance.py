@@ -84,17 +84,17 @@ class VarianceComponents(Displayed):
         levels : mapping of str to int, optional
             Numbers of "item", "attempt" and levels of each factor; by default those of the data.
         fixed : collection of str, optional
-            Factors whose levels are exhaustive, not a sample: their own variance does not count.
+            Factors whose levels are exhaustive, not a sample: their own variance is excluded.
 
         Returns
         -------
         float
-            √ of the sum of the components, each over the number of its levels.
+            Square root of the sum of the components, each divided by its number of levels.
 
         Raises
         ------
         InvalidInputError
-            If a name is not one of the design, or a number is below 1.
+            If a name is not part of the design, or a number is below 1.
 
         Examples
         --------
@@ -121,7 +121,7 @@ class VarianceComponents(Displayed):
         costs: Mapping[str, float] | None = None,
         fixed: Collection[str] = (),
     ) -> tuple[Purchase, ...]:
-        """Rank one additional item, attempt or factor level by its benefit per cost.
+        """Rank the additions of one item, attempt or factor level by benefit per cost.
 
         Parameters
         ----------
@@ -141,7 +141,7 @@ class VarianceComponents(Displayed):
         Raises
         ------
         InvalidInputError
-            If a name is not one of the design, or a cost is not positive.
+            If a name is not part of the design, or a cost is not positive.
 
         Examples
         --------
@@ -218,23 +218,24 @@ def variance_components(
     Returns
     -------
     VarianceComponents
-        Variance by source, the standard error of the mean for any design, what to buy next.
+        Variance by source, with methods for the standard error of other designs and for the most
+        useful additions.
 
     Raises
     ------
     InvalidInputError
-        If lengths differ, a factor has one level, does not vary within items, or two factors
-        cannot be told apart.
+        If lengths differ, a factor has one level or does not vary within items, or two factors are
+        confounded.
     UndefinedMetricError
-        If every item has one value: items and attempts cannot be told apart.
+        If every item has one value, so that items and attempts are confounded.
 
     Notes
     -----
     Henderson's first method [1]_: the sums of squares of the means of each source are set equal to
     their expectations under crossed random effects. Unbiased, whether or not the design is
-    balanced; for a balanced one it is the analysis of variance. A component that comes out
-    negative is set to zero, which ``reason`` says. Interactions of two sources are split off where
-    combinations were tried more than once, else they are part of "attempt".
+    balanced; for a balanced one it is the analysis of variance. Negative estimates of components
+    are set to zero, as stated in ``reason``. Interactions of two sources are separate components if
+    combinations have several values, otherwise part of "attempt".
 
     References
     ----------
@@ -259,7 +260,7 @@ def variance_components(
         )
     if n_items == len(x):
         raise UndefinedMetricError(
-            "the variance of attempts is undefined: every item has one value; try some again"
+            "the variance of attempts is undefined: every item has one value; add attempts"
         )
     levels = {name: int(part.max()) + 1 for name, part in sources.items()}
     cells = _crossed(list(sources.values()))
@@ -285,10 +286,10 @@ def _factors(factors: Mapping[str, ArrayLike], n: int, items: IntArray) -> dict[
     found: dict[str, IntArray] = {}
     for name, values in factors.items():
         if name in (ITEM, ATTEMPT) or _TIMES in name:
-            raise InvalidInputError(f"a factor cannot be called {name!r}; rename it")
+            raise InvalidInputError(f"factor name {name!r} is reserved; use another")
         codes, n_levels = validation.group_codes(values, n, name)
         if n_levels < 2:
-            raise InvalidInputError(f"factor {name!r} has one level; there is nothing to compare")
+            raise InvalidInputError(f"factor {name!r} has one level; at least two are needed")
         both = len(np.unique(_crossed([items, codes])))
         if both == int(items.max()) + 1:
             raise InvalidInputError(
@@ -301,7 +302,7 @@ def _factors(factors: Mapping[str, ArrayLike], n: int, items: IntArray) -> dict[
         for other, known in found.items():
             if len(np.unique(_crossed([known, codes]))) == n_levels == int(known.max()) + 1:
                 raise InvalidInputError(
-                    f"factors {other!r} and {name!r} change together; keep one of them"
+                    f"factors {other!r} and {name!r} always change together; keep one of them"
                 )
         found[name] = codes
     return found
@@ -324,7 +325,7 @@ def _add_interactions(sources: dict[str, IntArray], n: int) -> list[str]:
             merged.append(f"{name}{_TIMES}{other}")
         else:
             sources[f"{name}{_TIMES}{other}"] = both
-    return [f"part of {ATTEMPT!r}, as tried once each: {', '.join(merged)}"] if merged else []
+    return [f"part of {ATTEMPT!r}, with one value each: {', '.join(merged)}"] if merged else []
 
 
 def _solve(x: FloatArray, sources: dict[str, IntArray]) -> FloatArray:

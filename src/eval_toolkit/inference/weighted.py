@@ -1,7 +1,7 @@
 """Intervals of metrics with sample weights.
 
-Shares and means have closed forms from linearised values; other metrics the rescaling bootstrap of
-Rao and Wu.
+Shares and means have closed forms from linearised values; other metrics use the rescaling bootstrap
+of Rao and Wu.
 """
 
 from collections.abc import Callable
@@ -64,7 +64,7 @@ def weighted_ci(
     seed: SeedLike = None,
     rng: SeedLike = None,
 ) -> BootstrapCI:
-    """Return the interval of a metric of weighted rows.
+    """Return an interval for a metric with sample weights.
 
     Parameters
     ----------
@@ -96,25 +96,26 @@ def weighted_ci(
         If the input is invalid, a stratum has a single unit, or there are fewer than 10 units to
         draw.
     InvalidTypeError
-        If the metric takes no weights.
+        If the metric does not accept weights.
     UndefinedMetricError
-        If the metric is undefined for the data, rests on fewer than 3 effective rows (of each
-        class, if it is of both), or is a calibration error and the weights differ.
+        If the metric is undefined for the data, has fewer than 3 effective rows (of each class, for
+        metrics of both classes), or is a calibration error and the weights differ.
 
     Notes
     -----
-    A weighted share or mean has the variance of the plain mean of its linearised values
-    ``m + w_i (x_i − m) / w̄``. A share v with the variance s² is worth ``v (1 − v) / s²`` rows,
-    times (z/t)², and at most Kish's ``(Σw)² / Σw²`` of the rows it is taken of [1]_ [2]_; s² counts
-    one more row, of the largest weight, at the bound [3]_. A mean of losses gets `mean_interval` of
-    the linearised values, where an unseen loss has the largest weight. A precision, and a PR-AUC
-    with negatives at least twice as heavy as positives, also allows for what the intervals of
-    recall and false-positive rate allow. Rows of weight 0 count nowhere.
+    A weighted share or mean has the variance of the unweighted mean of its linearised values ``m +
+    w_i (x_i − m) / w̄``. For a share v with variance s², the effective number of rows is ``v (1 −
+    v) / s²``, times (z/t)², and at most Kish's ``(Σw)² / Σw²`` of the rows in its denominator [1]_
+    [2]_; s² includes one more row, of the largest weight, at the bound [3]_. A mean of losses gets
+    the `mean_interval` of the linearised values, where an unseen loss has the largest weight. The
+    interval of a precision, and of a PR-AUC with negatives at least twice as heavy as positives,
+    includes the values implied by the intervals of recall and false-positive rate. Rows of weight 0
+    have no influence.
 
-    For other metrics, and for functions of several shares where rows come in groups, n_h − 1 of the
-    n_h units of a stratum are drawn with replacement in each replicate, and the weights of a unit
-    drawn r times are multiplied by ``r n_h / (n_h − 1)`` [4]_. Kish's number of units of the
-    smaller class limits the interval as the number of rows does without weights.
+    For other metrics, and for functions of several shares with groups, n_h − 1 of the n_h units of
+    a stratum are drawn with replacement in each replicate, and the weights of a unit drawn r times
+    are multiplied by ``r n_h / (n_h − 1)`` [4]_. Kish's effective number of units of the smaller
+    class takes the place of the number of rows without weights.
 
     References
     ----------
@@ -231,13 +232,14 @@ class _Sample:
         )
 
     def effective(self, weights: FloatArray) -> float:
-        """Return Kish's effective number of units, with these weights of the rows."""
+        """Return Kish's effective number of units with these row weights."""
         return _kish(np.bincount(self.units, weights).astype(np.float64))
 
     def linearised(self, values: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return linearised values whose plain mean is the weighted mean.
+        """Return linearised values whose unweighted mean is the weighted mean.
 
-        Units of a stratum vary about its mean, as n_h / (n_h − 1) times their squares show.
+        Deviations of units are from the mean of their stratum, scaled for its n_h − 1 degrees of
+        freedom.
         """
         mean = float(np.average(values, weights=weights))
         residual = weights / weights.mean() * (values - mean)
@@ -262,7 +264,7 @@ def _closed(
         negatives = _kish(np.where(sample.labels, 0.0, sample.weights))
         if negatives * statistic.target < MIN_CLASS:
             raise UndefinedMetricError(
-                f"{negatives:.3g} effective negative rows cannot place a threshold at a "
+                f"{negatives:.3g} effective negative rows are too few for a threshold at a "
                 f"false-positive rate of {statistic.target:g}"
             )
     if not isinstance(statistic, AtThreshold):
@@ -309,8 +311,9 @@ def _counted(hits: FloatArray, sample: _Sample) -> FloatArray:
 def _share_worth(hits: FloatArray, sample: _Sample, confidence: float) -> tuple[float, float]:
     """Return the effective number of rows of a weighted share, for the lower and upper end.
 
-    The variance counts one more row of the largest weight at the bound (Fay & Feuer 1997): what has
-    not been seen may well be heavy. Without any spread the rows are worth their weight over that.
+    The variance includes one more row of the largest weight at the bound (Fay & Feuer 1997),
+    because unseen rows may be heavy. Without any variance, the number is about the total weight
+    over the largest.
     """
     n, weights = len(hits), _counted(hits, sample)
     values = sample.linearised(np.nan_to_num(hits), weights)
@@ -396,9 +399,9 @@ def _drawn(
 
 
 def _with_rates(found: Bounds, sample: _Sample, confidence: float) -> Bounds:
-    """Return the interval of an average precision, bounded by its rates where negatives weigh much.
+    """Return the interval of an average precision, widened by its rates if negatives are heavy.
 
-    A negative that was not seen among the positives may then weigh more than many of them.
+    An unseen negative among the top ranks may then outweigh many positives.
     """
     labels, weights = sample.labels, sample.weights
     if weights[~labels].mean() < _HEAVIER * weights[labels].mean():

@@ -32,7 +32,7 @@ def most_recall(groups: ScoreGroups, allowed: IntArray) -> int:
     """Return the allowed threshold with the largest recall; among equals, the smallest FPR.
 
     False positives never decrease as the threshold falls, so the highest threshold with the largest
-    recall has the fewest. A lower one would only add false alarms.
+    recall has the fewest. A lower one would only add false positives.
     """
     return int(allowed[np.argmax(groups.tp[allowed])])
 

@@ -160,7 +160,7 @@ class TargetFPRSelector:
     """Selector of the largest recall among thresholds whose false-positive rate meets a limit.
 
     Ties in recall are broken by the lowest false-positive rate, hence the highest threshold: a
-    lower one would only add false alarms.
+    lower one would only add false positives.
 
     Examples
     --------

@@ -132,7 +132,7 @@ class TestReliabilityCurve:
     def test_fewer_rows_than_bins(self):
         y, s = [0, 1, 1], [0.1, 0.2, 0.3]
         skipped = cal.reliability_curve(y, s)
-        assert skipped["skipped"] == "3 rows cannot fill 10 bins of equal mass"
+        assert skipped["skipped"] == "3 rows are too few for 10 bins of equal mass"
         curve = cal.reliability_curve(y, s, strategy="uniform")
         assert curve["n_per_bin"] == [1, 1, 1]
         assert curve["ece_equal_mass"] is None
@@ -392,7 +392,7 @@ class TestTemperature:
         np.testing.assert_allclose(apply([0.5]), 0.5, atol=1e-15)
 
     def test_oracle_warns_and_equals_the_honest_fit_on_the_same_data(self, sample):
-        with pytest.warns(UserWarning, match="fitted on the data it scores"):
+        with pytest.warns(UserWarning, match="fitted on the evaluation data"):
             temperature, apply = cal.fit_temperature_oracle(*sample)
         assert (temperature, apply) == cal.fit_temperature_binary(*sample)
 

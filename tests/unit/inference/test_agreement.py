@@ -220,7 +220,7 @@ class TestJudgeAgreement:
     def test_without_a_positive_class_there_is_no_sensitivity(self) -> None:
         result = judge_agreement(["a", "b", "c"], ["a", "b", "b"])
         assert result.sensitivity is None
-        assert "no sensitivity: specify the `positive` one of two classes" in result.reason
+        assert "no sensitivity: it needs two classes, with one given as `positive`" in result.reason
 
     def test_a_bias_that_agreement_hides(self) -> None:
         human = np.arange(200) < 100
@@ -260,7 +260,7 @@ class TestJudgeAgreement:
         ("judge", "human", "options", "message"),
         [
             ([1, 0], [1], {}, "`judge` has 2 rows but `human` has 1"),
-            ([1, 0], [None, None], {}, "nothing to compare"),
+            ([1, 0], [None, None], {}, "both a verdict and a human label"),
             (["a", "b"], [0, 1], {}, "strings and numbers"),
             (["a", "b"], ["a", "b"], {"positive": "c"}, "`positive` is 'c'"),
             ([0, 1, 2], [0, 1, 2], {"positive": 1}, "needs two classes"),

@@ -366,7 +366,7 @@ def test_basic_reflects_the_percentile_interval():
 
 
 def test_studentized_is_for_independent_rows():
-    message = "the studentized interval is for independent rows, not for groups; use BCa"
+    message = "the studentized interval requires independent rows, not groups; use BCa"
     with pytest.raises(UndefinedMetricError, match=message):
         bootstrap_ci(Y, S, pr_auc, method="studentized", groups=GROUPS, n_resamples=100)
 
@@ -737,7 +737,7 @@ def test_weights_of_the_rows_as_they_are_are_refused():
     weighted = functools.partial(roc_auc, sample_weight=np.ones(N))
     with pytest.raises(
         InvalidInputError,
-        match="`metric` has a `sample_weight` for the original rows, which resampled rows cannot use",
+        match="`metric` has a `sample_weight` for the original rows, which does not fit resampled rows",
     ):
         bootstrap_ci(Y, S, weighted)
 

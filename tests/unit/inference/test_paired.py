@@ -524,7 +524,9 @@ def test_fewer_than_half_usable_resamples_are_infeasible():
             raise ValueError("infeasible")
         return 0.5
 
-    with pytest.raises(InfeasibleError, match="only 0 of 100 resamples gave both scorers") as error:
+    with pytest.raises(
+        InfeasibleError, match="a threshold and a value on only 0 of 100 resamples"
+    ) as error:
         op_point(never_on_resamples, n_resamples=100)
     assert isinstance(error.value, RuntimeError)
 

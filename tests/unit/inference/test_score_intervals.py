@@ -129,7 +129,7 @@ class TestRecallAtFpr:
         y, scores = _rows(20, 94, 2.0)
         cell = scorecard(y, scores, metrics=[ms.recall_at_fpr(0.01)])["recall_at_fpr_0.01"]
         assert cell.ci is None
-        assert "94 negative rows cannot place a threshold" in cell.reason
+        assert "94 negative rows are too few for a threshold" in cell.reason
         assert "at least 300" in cell.reason
 
     def test_the_interval_is_wider_than_that_of_a_held_threshold(self) -> None:

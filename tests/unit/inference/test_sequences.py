@@ -146,7 +146,7 @@ class TestMistakes:
             ({}, [], "`values` is empty"),
             ({}, [float("nan")], "must be finite"),
             ({"method": "beta-binomial"}, [1, 0.5], "beta-binomial.*use 'betting'"),
-            ({"n_total": 2}, [1, 1, 0], "`values` make 3 in all, but `n_total` is 2"),
+            ({"n_total": 2}, [1, 1, 0], "there are now 3 `values`, but `n_total` is 2"),
             ({"bounds": (1.0, 1.0)}, [1], "the first must be below the second"),
             ({"bounds": (0.0, float("inf"))}, [1], r"`bounds\[1\]`"),
             ({"method": "wilson"}, [1], "choose one of 'betting'"),

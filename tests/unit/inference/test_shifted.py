@@ -25,7 +25,7 @@ def test_precision_without_a_false_positive_is_not_certain() -> None:
 def test_a_prevalence_too_far_for_pr_auc_is_said() -> None:
     cell = scorecard(Y, PERFECT, metrics=[ms.pr_auc], assumed_prior=0.01)["pr_auc"]
     assert cell.status == "skipped"
-    assert "too far to estimate PR-AUC from 50 negatives" in cell.reason
+    assert "50 negatives are too few to estimate PR-AUC" in cell.reason
     assert "99 are needed" in cell.reason
 
 

@@ -171,8 +171,8 @@ class TestDesigns:
             {"prompt": list("abcdefgh")},
             "has different levels for every item; use the same levels for all",
         ),
-        ({"p": [0, 1] * 4, "q": [1, 0] * 4}, "'p' and 'q' change together"),
-        ({"item": [0, 1] * 4}, "cannot be called 'item'"),
+        ({"p": [0, 1] * 4, "q": [1, 0] * 4}, "'p' and 'q' always change together"),
+        ({"item": [0, 1] * 4}, "'item' is reserved"),
     ],
 )
 def test_factors_that_tell_nothing(factors, message) -> None:
