@@ -14,7 +14,7 @@ from eval_toolkit.tasks import (
     format_prompt,
     joined_choice,
 )
-from eval_toolkit.tasks.identity import permutation
+from eval_toolkit.tasks.order import permutation
 
 TEXTS = st.text(min_size=1, max_size=8)
 ROWS = st.lists(

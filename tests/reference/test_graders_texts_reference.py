@@ -15,7 +15,7 @@ from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.models.responses import Completion, RawCompletion
 from eval_toolkit.models.runner import Job, JobResult
 from eval_toolkit.tasks.measuring import grader_columns, measure
-from eval_toolkit.tasks.reporting import task_metrics, task_scorecard
+from eval_toolkit.tasks.scorecards import task_metrics, task_scorecard
 from eval_toolkit.tasks.types import Sample
 
 WORDS = ["The", "cat,", "sat", "on", "a", "MAT.", "über", "x1-y", "(so)", "is", "it?", "no!", "3.5"]

@@ -17,7 +17,8 @@ from eval_toolkit.protocols import Grader
 from eval_toolkit.seeds import DEFAULT_SEED, resolve_seed
 from eval_toolkit.tasks.dataset import SubjectT
 from eval_toolkit.tasks.hooks import TaskPrompts, place_of
-from eval_toolkit.tasks.identity import in_order, question_of
+from eval_toolkit.tasks.identity import question_of
+from eval_toolkit.tasks.order import in_order
 from eval_toolkit.tasks.subjects import subject_name
 from eval_toolkit.tasks.types import NO_SUBJECT, Item, Part, Sample
 

@@ -25,7 +25,7 @@ from eval_toolkit.scorecards.records import is_text
 from eval_toolkit.scorecards.specs import check_specs
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.measuring import grader_columns, measure, n_cut_off
-from eval_toolkit.tasks.reporting import task_metrics, task_scorecard
+from eval_toolkit.tasks.scorecards import task_metrics, task_scorecard
 from eval_toolkit.tasks.types import Sample
 
 if TYPE_CHECKING:

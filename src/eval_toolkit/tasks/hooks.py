@@ -10,7 +10,8 @@ from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.prompts import joined_choice
 from eval_toolkit.seeds import derive_seed
 from eval_toolkit.tasks.dataset import SubjectT, TaskData
-from eval_toolkit.tasks.identity import identity_of, permutation
+from eval_toolkit.tasks.identity import identity_of
+from eval_toolkit.tasks.order import permutation
 from eval_toolkit.tasks.subjects import subject_name
 from eval_toolkit.tasks.types import Item, Sample
 

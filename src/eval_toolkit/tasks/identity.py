@@ -1,13 +1,11 @@
-"""Identities of items: keys, content hashes and stable random orders."""
+"""Identities of items: keys and content hashes."""
 
-import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eval_toolkit._internal.hashing import canonical_json, content_hash, sha256_text, unit_ids
 from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
-from eval_toolkit.seeds import derive_seed
 from eval_toolkit.tasks.types import Item
 
 ID_FIELD = "id"
@@ -135,20 +133,3 @@ def identity_of(item: Mapping[str, Any], id_field: str | None) -> tuple[str, str
     field = id_field or ID_FIELD
     digest = content_hash(_without(item, field), None)
     return str(item.get(field) or digest[:16]), digest
-
-
-def in_order(items: Sequence[Item], seed: int) -> list[Item]:
-    """Return items in a random order that is stable when items are added."""
-    keyed = [(derive_seed(seed, "order", item.unit_id), item.unit_id) for item in items]
-    return [items[at] for at in sorted(range(len(items)), key=keyed.__getitem__)]
-
-
-def permutation(seed: int, n: int) -> Iterator[int]:
-    """Yield 0 … n-1 in random order, at a cost proportional to the consumed part."""
-    # Only `random` of the generator is guaranteed to be stable across Python versions.
-    draw = random.Random(seed).random  # noqa: S311
-    moved: dict[int, int] = {}
-    for left in range(n - 1, -1, -1):
-        at = int(draw() * (left + 1))
-        yield moved.get(at, at)
-        moved[at] = moved.get(left, left)

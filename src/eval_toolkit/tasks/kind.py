@@ -156,7 +156,7 @@ class TaskKind(Kind[Answers]):
 
     def grading_so_far(self) -> Grading | None:
         """Return how finished answers are graded while others are under way."""
-        from eval_toolkit.tasks.so_far import task_grading
+        from eval_toolkit.tasks.interim import task_grading
 
         return task_grading(self)
 

@@ -39,8 +39,8 @@ from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.grading import n_failed
 from eval_toolkit.tasks.measuring import answered, grades_by
 from eval_toolkit.tasks.references import sample_units
-from eval_toolkit.tasks.reporting import task_metrics, task_scorecard
 from eval_toolkit.tasks.rescoring import opened_task_run
+from eval_toolkit.tasks.scorecards import task_metrics, task_scorecard
 from eval_toolkit.tasks.types import NO_SUBJECT, Sample
 
 __all__ = ["judge_pairs"]

@@ -126,7 +126,7 @@ def stopped_card(
     Parameters
     ----------
     card : Scorecard
-        Scorecard of the counted units, as returned by `reporting.task_scorecard`.
+        Scorecard of the counted units, as returned by `scorecards.task_scorecard`.
     records, metrics, watch, decision
         As in `stopped_cell`; ``metrics`` are all metrics of the card.
 

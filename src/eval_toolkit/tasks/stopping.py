@@ -94,7 +94,7 @@ class UntilWidth:
         samples : sequence of Sample
             Samples that may be requested.
         metrics : sequence of MetricSpec
-            Metrics of the task, as returned by `reporting.task_metrics`.
+            Metrics of the task, as returned by `scorecards.task_metrics`.
         seed : int, default 42
             Random seed of the order, as in the task.
         order : {"shuffled", "file"}

@@ -31,7 +31,7 @@ from eval_toolkit.protocols import Grader
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.scorecards import Records, summarise
 from eval_toolkit.tasks.measuring import grader_columns, measure
-from eval_toolkit.tasks.reporting import task_metrics, task_scorecard
+from eval_toolkit.tasks.scorecards import task_metrics, task_scorecard
 from eval_toolkit.tasks.types import NO_SUBJECT, Sample
 from eval_toolkit.testing import CONTRACTS, ContractError
 

@@ -15,7 +15,7 @@ from eval_toolkit.analysis import compare_records
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.metrics import maj_at_k, pass_at_k, votes
 from eval_toolkit.scorecards import Records, summarise
-from eval_toolkit.tasks.reporting import task_scorecard
+from eval_toolkit.tasks.scorecards import task_scorecard
 
 
 def by_enumeration(answers: list[Any], correct: list[int], k: int) -> float:

@@ -33,8 +33,8 @@ from eval_toolkit.runs import Run
 from eval_toolkit.runs.cells import card_entry
 from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.reporting import task_metrics, task_scorecard
 from eval_toolkit.tasks.running import run_task
+from eval_toolkit.tasks.scorecards import task_metrics, task_scorecard
 
 
 class Quiz(BaseTask[str]):

@@ -17,7 +17,7 @@ from eval_toolkit.models.runner import Job, JobResult
 from eval_toolkit.runs.cells import card_entry
 from eval_toolkit.scorecards import Records, Scorecard, summarise
 from eval_toolkit.tasks.measuring import build_response, grader_columns, measure, with_reply
-from eval_toolkit.tasks.reporting import task_metrics, task_scorecard
+from eval_toolkit.tasks.scorecards import task_metrics, task_scorecard
 from eval_toolkit.tasks.types import NO_SUBJECT, Sample
 
 

@@ -17,7 +17,7 @@ from eval_toolkit.scorecards import Records, summarise
 from eval_toolkit.tasks import BaseTask, Sample, plan_jobs
 from eval_toolkit.tasks.drawing import Drawn, in_drawn_order, known_values, looks
 from eval_toolkit.tasks.measuring import measure
-from eval_toolkit.tasks.reporting import task_scorecard
+from eval_toolkit.tasks.scorecards import task_scorecard
 from eval_toolkit.tasks.stopped import stopped_card, stopped_cell
 from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
 from eval_toolkit.tasks.watching import ask_until

@@ -17,7 +17,7 @@ from eval_toolkit.runs.cells import card_entry
 from eval_toolkit.scorecards import Records, Scorecard, summarise
 from eval_toolkit.scorecards.parts import format_part
 from eval_toolkit.scorecards.policies import with_error_policies
-from eval_toolkit.tasks.reporting import task_metrics
+from eval_toolkit.tasks.scorecards import task_metrics
 
 SEED = 42
 UNSCORED = "score"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.seeds import derive_seed
-from eval_toolkit.tasks.identity import permutation
+from eval_toolkit.tasks.order import permutation
 from eval_toolkit.tasks.types import Item
 
 LM_EVAL_SEED = 1234

@@ -1,4 +1,4 @@
-"""Grading of a task's answers while others are under way."""
+"""Interim grades of a task's answers, while others are still pending."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics and scorecards of tasks: overall, by subject, and with explicit errors."""
+"""Metrics and scorecards of tasks: overall and by subject, with failed attempts accounted for."""
 
 from collections.abc import Mapping, Sequence
 
