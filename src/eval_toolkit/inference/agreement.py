@@ -66,7 +66,7 @@ def kappa_interval(
     labels : sequence, optional
         Classes in order; by default sorted.
     groups : array-like of shape (n,), optional
-        Group of each unit; units of one group are not independent.
+        Group of each unit; units in the same group are not independent.
     confidence : float, default 0.95
         Two-sided confidence level.
     method : {"adjusted", "analytic", "bootstrap"}, default "adjusted"
@@ -172,7 +172,7 @@ def alpha_interval(
     labels : sequence, optional
         Possible ratings in order.
     groups : array-like of shape (n_units,), optional
-        Group of each unit; units of one group are not independent.
+        Group of each unit; units in the same group are not independent.
     confidence : float, default 0.95
         Two-sided confidence level.
     n_resamples : int, default 1000

@@ -68,7 +68,7 @@ class CurveBand(Displayed):
     """Number of rows."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         columns = {name: getattr(self, name).tolist() for name in ("x", "y", "low", "high")}
         names = ("confidence", "n_resamples", "method", "kind", "n_rows")
         return columns | {name: getattr(self, name) for name in names}

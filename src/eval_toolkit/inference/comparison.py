@@ -45,7 +45,7 @@ class ScorerComparison(Displayed):
     correction: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         return {
             "baseline": self.baseline,
             "correction": self.correction,

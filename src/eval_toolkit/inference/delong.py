@@ -49,7 +49,7 @@ class DeLongResult(Interval[float]):
     n_negative: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         return self._plain(
             (
                 *("auc_a", "auc_b", "delta_auc", "var", "z", "p_value", "ci_low", "ci_high"),

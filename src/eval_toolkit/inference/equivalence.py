@@ -59,7 +59,7 @@ class EquivalenceResult(Interval[float]):
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         names = (
             *("equivalent", "p_value", "p_lower", "p_upper", "delta", "ci_low", "ci_high"),
             *("margin_low", "margin_high", "confidence", "method"),
@@ -92,7 +92,7 @@ class NonInferiorityResult(Displayed):
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         names = ("non_inferior", "p_value", "delta", "bound", "margin", "higher_is_better")
         payload = {name: getattr(self, name) for name in (*names, "confidence", "method")}
         return payload | ({"reason": self.reason} if self.reason else {})

@@ -105,7 +105,7 @@ class CorrectedTResult(Interval[float]):
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         names = (
             *("mean", "se", "t", "p_value", "p_greater", "df", "ci_low", "ci_high"),
             *("confidence", "k", "null_value", "method"),

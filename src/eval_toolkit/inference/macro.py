@@ -44,7 +44,7 @@ class MacroMean(Displayed):
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         return {
             "mean": self.mean,
             "se": self.se,

@@ -103,7 +103,7 @@ def mean_interval(
     values : array-like of shape (n,)
         One number per unit.
     groups : array-like of shape (n,), optional
-        Group of each unit; units of one group are not independent.
+        Group of each unit; units in the same group are not independent.
     bounds : tuple of float
         Smallest and largest possible value, if known.
     share : bool, default False

@@ -39,7 +39,7 @@ class MeanSE(Displayed):
     """"clt" or "cluster-robust"."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         return {
             "mean": self.mean,
             "se": self.se,
@@ -84,7 +84,7 @@ class PairedMeanResult(Interval[float | None]):
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         names = (
             *("delta", "se", "ci_low", "ci_high", "t", "p_value", "correlation", "n_units"),
             *("n_groups", "method", "confidence", "df", "mean_a", "mean_b"),
@@ -221,7 +221,7 @@ def paired_mean_diff(
     a, b : array-like of shape (n,)
         Values of A and B for the same units in the same order, 0/1 or real.
     groups : array-like of shape (n,), optional
-        Cluster of each unit; units of one cluster are not independent.
+        Cluster of each unit; units in the same cluster are not independent.
     bounds : tuple of float
         Smallest and largest possible value of A and of B, if known.
     share : bool, optional

@@ -69,7 +69,7 @@ class MissingBounds(Displayed):
         return self.ci.method
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         names = ("low", "high", "ci_low", "ci_high", "observed", "n", "n_missing")
         return {name: getattr(self, name) for name in (*names, "confidence", "method")}
 
@@ -93,7 +93,7 @@ def missing_bounds(
     bounds : tuple of float, default (0, 1)
         Smallest and largest possible value.
     groups : array-like of shape (n,), optional
-        Group of each unit; units of one group are not independent. Missing outcomes count as
+        Group of each unit; units in the same group are not independent. Missing outcomes count as
         separate groups.
     confidence : float, default 0.95
         Confidence level of the interval.

@@ -95,7 +95,7 @@ def paired_share(
 ) -> tuple[float, float, float]:
     """Return Tango's interval of a paired difference of shares, and its p-value.
 
-    Units must be independent. The p-value is that of McNemar's score test, which rejects iff Tango's
+    Units must be independent. The p-value is from McNemar's score test, which rejects iff Tango's
     interval excludes zero. Its size is at most 5.4 % at a nominal 5 % [1]_.
 
     References

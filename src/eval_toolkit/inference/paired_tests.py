@@ -58,7 +58,7 @@ class McNemarResult(Displayed):
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         names = ("delta", "p_value", "statistic", "n_01", "n_10", "n", "method")
         payload = {name: getattr(self, name) for name in names}
         return payload | ({"reason": self.reason} if self.reason else {})
@@ -88,7 +88,7 @@ class SignFlipResult(Displayed):
     """"exact" or "monte-carlo"."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         return {
             "delta": self.delta,
             "p_value": self.p_value,

@@ -46,7 +46,7 @@ class MDEEstimate(Displayed):
     """Number of units; −1 if the interval does not record it."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         return {
             "mde": self.mde,
             "sigma_delta": self.sigma_delta,
@@ -79,7 +79,7 @@ class SampleSize(Displayed):
     method: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         return {
             "n": self.n,
             "n_groups": self.n_groups,

@@ -69,7 +69,7 @@ class ProportionInterval(Interval[float | None]):
         return self.successes / self.n if self.n else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         payload: dict[str, Any] = {
             "low": self.low,
             "high": self.high,

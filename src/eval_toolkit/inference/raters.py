@@ -69,7 +69,7 @@ class JudgeAgreement(Displayed):
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         intervals = {name: getattr(self, name) for name in _INTERVALS}
         return {
             **{name: ci and ci.to_dict() for name, ci in intervals.items()},

@@ -41,7 +41,7 @@ class RotationTest(Displayed):
     n_permutations: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         values = asdict(self)
         return {**values, "picks": list(self.picks), "expected": list(self.expected)}
 

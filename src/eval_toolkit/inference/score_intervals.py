@@ -147,9 +147,9 @@ def bounded_interval(
     """Return the score interval of a value in a finite range.
 
     ``effective`` is the effective number n of independent rows of the smaller class. It limits the
-    equivalent number of trials: to n up to 45, to n²/45 above; ``most`` is a further limit, e.g. the
-    number of rows for a share of them. ``df``, by default ``effective − 1``, are the degrees of
-    freedom of the variance.
+    equivalent number of trials: to n up to 45, to n²/45 above; ``most`` is a further limit, e.g.
+    the number of rows, for a share of them. ``df``, by default ``effective − 1``, are the degrees
+    of freedom of the variance.
 
     Examples
     --------

@@ -71,7 +71,7 @@ class _Shifted:
         return None
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
-        """Both classes."""
+        """Return both classes."""
         return data.labels, ~data.labels
 
 

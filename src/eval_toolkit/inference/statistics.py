@@ -40,7 +40,7 @@ class _RankStatistic:
     columns = SCORED
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
-        """Both classes."""
+        """Return both classes."""
         return data.labels, ~data.labels
 
 
@@ -185,7 +185,7 @@ class RecallAtFpr:
         return np.repeat([*values, without_high, without_low], times)
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
-        """Both classes."""
+        """Return both classes."""
         return data.labels, ~data.labels
 
 

@@ -205,7 +205,7 @@ class SurvivalCurve(Displayed):
         return self._interval(area, low, until + above * (when - until))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         columns = ("times", "n_at_risk", "n_events", "n_groups_at_risk", "survival")
         payload: dict[str, Any] = {
             name: getattr(self, name).tolist() for name in (*columns, "ci_low", "ci_high")

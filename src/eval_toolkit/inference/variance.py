@@ -44,7 +44,7 @@ class Purchase(Displayed):
         return self.saved / self.cost
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         names = ("what", "se", "saved", "cost", "per_cost")
         return {name: getattr(self, name) for name in names}
 
@@ -170,7 +170,7 @@ class VarianceComponents(Displayed):
         return tuple(sorted(buys, key=lambda buy: -buy.per_cost))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         return {
             "components": dict(self.components),
             "shares": self.shares,

@@ -77,7 +77,7 @@ def weighted_ci(
     sample_weight : array-like of shape (n,)
         Weight of each row: the number of population rows it represents, up to a factor.
     groups : array-like of shape (n,), optional
-        Primary sampling units; rows of one unit are not independent.
+        Primary sampling units; rows in the same unit are not independent.
     strata : array-like of shape (n,), optional
         Strata of the survey; units are drawn inside each, and each needs at least two.
     n_resamples, confidence, seed, rng

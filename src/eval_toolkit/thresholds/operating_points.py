@@ -137,7 +137,7 @@ class FittedOperatingPoint(Displayed):
     """`metrics_at_threshold` on the data used for selection; optimistic."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         return {
             "criterion": self.criterion,
             "threshold": self.threshold,

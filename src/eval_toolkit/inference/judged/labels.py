@@ -60,7 +60,7 @@ class LabelPlan(Displayed):
     """Further labels by part."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         payload = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return payload | {"split": dict(self.split), "buy": dict(self.buy)}
 

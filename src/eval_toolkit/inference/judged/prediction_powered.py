@@ -84,7 +84,7 @@ def ppi_mean(
         (PPI++), estimated for each labelled unit from the other labels; 1 is plain PPI, 0 the mean
         of the labels.
     groups : array-like of shape (n,), optional
-        Group of each unit; units of one group are not independent. Cannot be combined with
+        Group of each unit; units in the same group are not independent. Cannot be combined with
         ``strata``.
     strata : array-like of shape (n,), optional
         Strata with random labels, each with its own sampling rate. For labels sampled by verdict,

@@ -51,7 +51,7 @@ def corrected_rate(
     method : {"ppi++", "ppi", "rogan-gladen", "labels-only", "raw"}, default "ppi++"
         Method of correction; see Notes.
     groups : array-like of shape (n,), optional
-        Group of each unit; units of one group are not independent.
+        Group of each unit; units in the same group are not independent.
     strata : array-like of shape (n,), optional
         Strata with random labels, each with its own sampling rate. For labels sampled by verdict,
         pass the verdicts. Used by "ppi++" and "ppi"; "raw" uses no labels.
@@ -174,7 +174,7 @@ def corrected_difference(
     lam : float, optional
         Weight of the judge; tuned by default, as in `ppi_mean`.
     groups : array-like of shape (n,), optional
-        Group of each unit; units of one group are not independent.
+        Group of each unit; units in the same group are not independent.
     confidence : float, default 0.95
         Two-sided confidence level.
 

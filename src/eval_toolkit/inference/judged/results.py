@@ -49,7 +49,7 @@ class CorrectedRate(Interval[float]):
         return self.ci_high - self.ci_low
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         payload = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return payload | {"widths": dict(self.widths)}
 
@@ -89,7 +89,7 @@ class CorrectedDifference(Interval[float]):
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a dict of JSON types."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def __format__(self, spec: str) -> str:
