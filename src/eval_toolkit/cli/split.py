@@ -143,7 +143,7 @@ def split(
     )
     checks = _checks(reading, together, threshold)
     reports = {part: run_leakage_checks(checks(cut), cut) for part, cut in cuts.items()}
-    page = _page(data, cuts, targets, reports, threshold if together else None)
+    page = _page(data, targets, reports, threshold if together else None)
     output.emit(page)
 
 
@@ -262,7 +262,6 @@ def _checks(reading: Reading, together: bool, threshold: float) -> Any:
 
 def _page(
     data: Data,
-    cuts: Mapping[str, Cut],
     targets: Mapping[Path, EvalSlice],
     reports: Mapping[str, LeakageReport],
     threshold: float | None,

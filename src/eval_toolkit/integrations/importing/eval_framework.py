@@ -100,7 +100,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     repeats = about.get("repeats")
     repeats = repeats if isinstance(repeats, int) and repeats > 1 else 1
     outputs = _outputs(folder, wanted, notes)
-    samples = _samples(folder, measured, outputs, about, repeats, wanted)
+    samples = _samples(folder, measured, outputs, repeats, wanted)
     told = _member(folder, _AVERAGES) if (folder / _AVERAGES).is_file() else {}
     stated, more = averages(as_mapping(told, str(folder / _AVERAGES)), measured, repeats)
     if not samples and not stated:
@@ -242,7 +242,6 @@ def _samples(
     folder: Path,
     measured: Sequence[Measured],
     outputs: Mapping[tuple[str, int], _Output],
-    about: Mapping[str, Any],
     repeats: int,
     wanted: Wanted,
 ) -> list[LoggedSample]:

@@ -11,7 +11,12 @@ from eval_toolkit._internal.files import parse_json, read_regular
 from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.integrations.importing.inspect_results import first_scorer
-from eval_toolkit.integrations.importing.inspect_samples import Found, read_sample, shortened
+from eval_toolkit.integrations.importing.inspect_samples import (
+    Found,
+    as_object,
+    read_sample,
+    shortened,
+)
 from eval_toolkit.integrations.importing.wanted import Wanted
 from eval_toolkit.integrations.importing.zipped import LARGEST_MEMBER, Zipped
 
@@ -35,7 +40,7 @@ class Parts:
     @property
     def spec(self) -> Mapping[str, Any]:
         """Entry ``eval`` of the header."""
-        return _object(self.header.get("eval"), f"{self.path}: `eval`")
+        return as_object(self.header.get("eval"), f"{self.path}: `eval`")
 
     @property
     def model(self) -> str:
@@ -45,17 +50,17 @@ class Parts:
     @property
     def results(self) -> Mapping[str, Any]:
         """Stated results; empty if there are none."""
-        return _object(self.header.get("results") or {}, f"{self.path}: `results`")
+        return as_object(self.header.get("results") or {}, f"{self.path}: `results`")
 
     @property
     def config(self) -> Mapping[str, Any]:
         """Configuration of the run."""
-        return _object(self.spec.get("config") or {}, f"{self.path}: `eval.config`")
+        return as_object(self.spec.get("config") or {}, f"{self.path}: `eval.config`")
 
     @property
     def dataset(self) -> Mapping[str, Any]:
         """Description of the dataset."""
-        return _object(self.spec.get("dataset") or {}, f"{self.path}: `eval.dataset`")
+        return as_object(self.spec.get("dataset") or {}, f"{self.path}: `eval.dataset`")
 
     @property
     def sample_ids(self) -> list[Any]:
@@ -77,7 +82,7 @@ def json_parts(path: Path, wanted: Wanted) -> Parts:
         raise ArtifactError(f"{path}: {size} bytes; logs of at most {LARGEST_MEMBER} can be read")
     data = read_regular(path)
     try:
-        header = _object(parse_json(data, path, strict=False), f"{path}: the log")
+        header = as_object(parse_json(data, path, strict=False), f"{path}: the log")
     except ArtifactError:
         start = data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
         if path.suffix == ".json" or start.isdigit() or start in b"{[":
@@ -106,7 +111,7 @@ def zip_parts(path: Path, wanted: Wanted) -> Parts:
         raise ArtifactError(
             f"{path}: has neither {_HEADER!r} nor {_START!r}; it is not an Inspect log"
         )
-    header = _object(_member(zipped, name), f"{path}: {name}")
+    header = as_object(_member(zipped, name), f"{path}: {name}")
     parts = Parts(path, header, [], unfinished=name == _START)
     _check_version(parts)
     summaries = list(_summaries(zipped))
@@ -140,7 +145,7 @@ def _summaries(zipped: Zipped) -> Iterator[tuple[str, Mapping[str, Any]]]:
         if not isinstance(listed, list):
             raise ArtifactError(f"{place} is a {type(listed).__name__}; it must be a list")
         for at, one in enumerate(listed):
-            yield f"{place}[{at}]", _object(one, f"{place}[{at}]")
+            yield f"{place}[{at}]", as_object(one, f"{place}[{at}]")
 
 
 def _check_version(parts: Parts) -> None:
@@ -184,9 +189,3 @@ def _key(found: Found) -> tuple[str, int]:
 def _member(zipped: Zipped, name: str) -> Any:
     """Return a parsed member; Inspect writes NaN and Infinity, which are not valid JSON."""
     return parse_json(zipped.read(name), f"{zipped.path}: {name}", strict=False)
-
-
-def _object(value: Any, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ArtifactError(f"{where} is a {type(value).__name__}; it must be an object")
-    return value

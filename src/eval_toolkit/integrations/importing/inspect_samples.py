@@ -60,7 +60,7 @@ def read_sample(raw: Any, where: str, wanted: Wanted, model: str, scorer: str) -
     Only the tokens of ``model`` are counted. ``scorer`` is the name of scores in the oldest logs,
     which do not state one.
     """
-    sample = _mapping(raw, where)
+    sample = as_object(raw, where)
     unit_id, epoch = sample.get("id"), sample.get("epoch", 1)
     if isinstance(unit_id, bool) or not isinstance(unit_id, (str, int)):
         raise ArtifactError(f"{where}: `id` is {unit_id!r:.60}; it must be a string or an integer")
@@ -79,7 +79,7 @@ def read_sample(raw: Any, where: str, wanted: Wanted, model: str, scorer: str) -
     if wanted.samples:
         fields["prompt"] = _prompt(sample.get("messages"), texts, where)
         fields["response"] = _response(sample.get("output"), texts, where)
-    found = Found(fields, error=_error(sample, where), limit=_limit(sample.get("limit")))
+    found = Found(fields, error=_error(sample), limit=_limit(sample.get("limit")))
     if found.error is not None and found.error.startswith(_CANCELLED):
         found.error, found.cancelled = None, True
     scores = sample.get("scores") or {}
@@ -91,8 +91,8 @@ def read_sample(raw: Any, where: str, wanted: Wanted, model: str, scorer: str) -
 
 def add_scores(found: Found, scores: Any, where: str) -> None:
     """Add the columns of a sample's scores, by scorer."""
-    for name, score in _mapping(scores, f"{where}: `scores`").items():
-        given = _mapping(score or {}, f"{where}: the score {name!r:.60}")
+    for name, score in as_object(scores, f"{where}: `scores`").items():
+        given = as_object(score or {}, f"{where}: the score {name!r:.60}")
         value, scorer = given.get("value"), whole_text(name)
         if isinstance(value, float) and math.isnan(value):
             reason = given.get("reason") or given.get("explanation")
@@ -187,7 +187,7 @@ def _item(
         target = [whole_text(as_text(one)) for one in target]
     elif target is not None:
         target = whole_text(as_text(target))
-    row = dict(_mapping(sample.get("metadata") or {}, f"{where}: `metadata`"))
+    row = dict(as_object(sample.get("metadata") or {}, f"{where}: `metadata`"))
     row |= {"id": sample.get("id"), "input": asked, "target": target}
     try:
         if wanted.input_field is not None:
@@ -247,12 +247,12 @@ def _message(given: Mapping[str, Any], texts: Mapping[str, str], where: str) -> 
 
 def _response(given: Any, texts: Mapping[str, str], where: str) -> str | None:
     """Return the last answer; None if there is none."""
-    output = _mapping(given or {}, f"{where}: `output`")
+    output = as_object(given or {}, f"{where}: `output`")
     choices = output.get("choices")
     if not isinstance(choices, list) or not choices:
         return None
-    message = _mapping(choices[0], f"{where}: the output").get("message")
-    content = _mapping(message or {}, f"{where}: the output's message").get("content")
+    message = as_object(choices[0], f"{where}: the output").get("message")
+    content = as_object(message or {}, f"{where}: the output's message").get("content")
     return _text(content, texts, where)
 
 
@@ -274,7 +274,7 @@ def _attachments(sample: Mapping[str, Any], where: str) -> Mapping[str, str]:
     given = sample.get("attachments")
     if given is None and isinstance(sample.get("transcript"), Mapping):
         given = sample["transcript"].get("content")
-    return _mapping(given or {}, f"{where}: `attachments`")
+    return as_object(given or {}, f"{where}: `attachments`")
 
 
 def _resolved(text: str, texts: Mapping[str, str]) -> str:
@@ -287,7 +287,7 @@ def _resolved(text: str, texts: Mapping[str, str]) -> str:
 
 def _usage(sample: Mapping[str, Any], model: str, where: str) -> dict[str, Any]:
     """Return the token usage of the evaluated model, without judge models."""
-    of_models = _mapping(sample.get("model_usage") or {}, f"{where}: `model_usage`")
+    of_models = as_object(sample.get("model_usage") or {}, f"{where}: `model_usage`")
     output = sample.get("output")
     usage = of_models.get(model) or (output.get("usage") if isinstance(output, Mapping) else None)
     if not isinstance(usage, Mapping):
@@ -312,7 +312,7 @@ def _is_amount(value: Any) -> bool:
     )
 
 
-def _error(sample: Mapping[str, Any], where: str) -> str | None:
+def _error(sample: Mapping[str, Any]) -> str | None:
     given = sample.get("error")
     message = given.get("message") if isinstance(given, Mapping) else given
     if message is None and not isinstance(given, Mapping):
@@ -331,7 +331,8 @@ def _is_text(value: Any) -> TypeGuard[str]:
     return isinstance(value, str) and bool(value)
 
 
-def _mapping(value: Any, where: str) -> Mapping[str, Any]:
+def as_object(value: Any, where: str) -> Mapping[str, Any]:
+    """Return a JSON object; raise if the value is something else."""
     if not isinstance(value, Mapping):
         raise ArtifactError(f"{where} is a {type(value).__name__}; it must be an object")
     return value
@@ -340,4 +341,4 @@ def _mapping(value: Any, where: str) -> Mapping[str, Any]:
 def _messages(value: Any, where: str) -> list[Mapping[str, Any]]:
     if not isinstance(value, list):
         raise ArtifactError(f"{where} is a {type(value).__name__}; it must be a list")
-    return [_mapping(one, f"{where}: an entry") for one in value]
+    return [as_object(one, f"{where}: an entry") for one in value]
