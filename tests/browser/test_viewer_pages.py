@@ -249,7 +249,7 @@ class TestMillion:
         page.goto(f"{address}?{urlencode(query)}")
         expected = self.found(large, where, order)
         if not expected:
-            assert "No record fits" in page.on.locator("main").inner_text()
+            assert "No record matches" in page.on.locator("main").inner_text()
             return
         units, told = self.shown(page)
         assert told == f"1–{min(50, len(expected))} of {len(expected):,}"

@@ -406,7 +406,7 @@ class TestWithoutAFile:
             (("--min", "pr_auc"), "--min pr_auc: write CELL=NUMBER"),
             (("--max", "pr_auc=low"), "--max pr_auc=low: write CELL=NUMBER"),
             (("--at-least", "pr_auc @ x", "0.5"), None),
-            (("--at-least", "@ a=1", "0.5"), "is no address of a cell: it has no metric"),
+            (("--at-least", "@ a=1", "0.5"), "is not the address of a cell: it has no metric"),
             (("--max-drop", "pr_auc", "0"), "must be greater than 0"),
             (("--at-least", "pr_auc", "nan"), "`threshold`"),
         ],

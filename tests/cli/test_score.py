@@ -259,7 +259,7 @@ class TestIdentity:
         rows = [f"{i % 2},{(i % 7) / 7 + (i % 2) / 5},{max(0, i - 81)}" for i in range(100)]
         path.write_text("label,score,author\n" + "\n".join(rows) + "\n")
         _, out, _ = command("score", path, "--group", "author", "--metric", "brier")
-        assert "100 rows in 19 groups (worth 1.48 of equal size), 50 positive" in out
+        assert "100 rows in 19 groups (equivalent to 1.48 of equal size), 50 positive" in out
 
     def test_no_id_takes_rows_as_they_come(
         self, command: Command, as_json: Json, preds: Path

@@ -178,7 +178,7 @@ class TestRefusals:
             ("task", ["--metric", "exact_match", "--grader", "f1"], "--metric applies to records"),
             ("rows", ["--by", "colour"], "has no part 'colour' (--by); it has 'language'"),
             ("rows", ["--metric", "rok_auc"], "there is no metric 'rok_auc'"),
-            ("retrieval", [], "is of the kind 'retrieval', which no installed package offers"),
+            ("retrieval", [], "has the kind 'retrieval', which no installed package provides"),
         ],
     )
     def test_one_line(self, runs: Path, name: str, words: list[str], message: str) -> None:
@@ -207,7 +207,7 @@ class TestRefusals:
         results = {**source.results, "run_id": "r"}
         manifest = {"run_id": "r", "kind": kind}
         write_run(tmp_path / "r", results=results, manifest=manifest)
-        with pytest.raises(ArtifactError, match="which no installed package offers"):
+        with pytest.raises(ArtifactError, match="which no installed package provides"):
             rescore(tmp_path / "r")
 
     def test_a_task_file_is_not_read_because_a_run_names_it(

@@ -54,7 +54,7 @@ def verdicts(blocks: Sequence[Block]) -> list[tuple[str, str]]:
     """Return judge and answer of each verdict."""
     found = []
     for group in blocks:
-        if isinstance(group, Group) and group.title == "What judges said":
+        if isinstance(group, Group) and group.title == "Verdicts of judges":
             for one in group.blocks:
                 assert isinstance(one, Group)
                 (answer,) = (

@@ -145,7 +145,7 @@ class Predictions:
             return ""
         sizes = np.unique(self.groups.codes, return_counts=True)[1]
         worth = float(sizes.sum() ** 2 / (sizes**2).sum())
-        unequal = f" (worth {worth:.3g} of equal size)" if worth < 0.95 * len(sizes) else ""
+        unequal = f" (equivalent to {worth:.3g} of equal size)" if worth < 0.95 * len(sizes) else ""
         return f" in {len(sizes)} groups{unequal}"
 
     def records(self, scorer: str, rows: IntArray | None = None, *, coded: bool = False) -> Records:

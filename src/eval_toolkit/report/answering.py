@@ -60,7 +60,7 @@ def unknown(cell: Cell | None, block: Block) -> str:
     if asked is None or cell is None or asked.status == "ok" or cell.name == asked.name:
         return ""
     why = f": {asked.reason}" if asked.reason else ""
-    return f"Whether it failed in the end is not known{why}"
+    return f"It is unknown whether the target failed by the end{why}"
 
 
 def bounds(run: Run, cell: Cell | None) -> str:
@@ -79,12 +79,12 @@ def bounds(run: Run, cell: Cell | None) -> str:
     how_ended = "broke" if cell.n_errors else cut
     low, high = sorted(known)
     words = (
-        f"{lacking:,} {what} {how_ended}, and what would have come of that is not known: in any "
-        f"case between {number(low)} and {number(high)}"
+        f"{lacking:,} {what} {how_ended}; whatever their outcomes, the value lies between "
+        f"{number(low)} and {number(high)}"
     )
     outer = details.get("bounds_ci")
     if isinstance(outer, Sequence) and len(outer) == 2:
-        words += f"; allowing for chance too, [{number(outer[0])}, {number(outer[1])}]"
+        words += f", with sampling error [{number(outer[0])}, {number(outer[1])}]"
     return words
 
 
@@ -95,13 +95,13 @@ def stopped(results: Mapping[str, Any]) -> str:
         return ""
     counts = whole_numbers(told)
     used, total = counts.get("n_used"), counts.get("n_total")
-    reason = told.get("reason") or "its rule said so"
+    reason = told.get("reason") or "its rule was met"
     if used == total or used is None or total is None:
-        return f"Watched by a stopping rule, which let it run to its end: {reason}."
+        return f"The stopping rule did not end the run early: {reason}."
     saved = counts.get("n_saved", 0)
     return (
         f"Stopped early: {used:,} of {total:,} samples count, {saved:,} were saved; {reason}. "
-        "The intervals hold at every look."
+        "The intervals are valid at every look."
     )
 
 

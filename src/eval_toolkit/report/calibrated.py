@@ -12,7 +12,7 @@ from eval_toolkit.runs import Run
 
 N_BINS = 10
 _FEW = 200
-"""Number of rows below which agreement says little."""
+"""Number of rows below which agreement is weak evidence."""
 _ABOUT = ("brier", "log_loss", "ece", "calibration", "mce", "smooth_ece")
 """Name prefixes of the metrics of probabilities."""
 
@@ -47,10 +47,10 @@ def build(run: Run, wanted: Wanted) -> Section | None:
     return Section(
         id="calibrated",
         menu="Calibration",
-        title="Do scores mean what they say?",
+        title="Are the scores calibrated?",
         template="calibrated.html",
-        lead="Of the rows with a score near 0.8, about 80 % should be positive. Points on the "
-        "dashed line are; points below it were promised too much.",
+        lead="Of the rows with a score near 0.8, about 80 % should be positive. This holds for "
+        "points on the dashed line; below it, scores are too high.",
         data={"figures": figures, "parts": parts, "several": len(parts) > 1, "absent": absent},
         notes=[*of_folds(run, shown), *left_out(subjects, shown)],
     )
@@ -65,7 +65,7 @@ def _nothing(absent: list[str]) -> Section:
     return Section(
         id="calibrated",
         menu="Calibration",
-        title="Do scores mean what they say?",
+        title="Are the scores calibrated?",
         template="calibrated.html",
         data={"figures": [], "parts": [], "several": False, "absent": absent},
     )
@@ -74,7 +74,7 @@ def _nothing(absent: list[str]) -> Section:
 def _curve(one: Scored, wanted: Wanted) -> tuple[Mapping[str, Any] | None, str]:
     """Return the reliability curve, or the reason why it is missing."""
     if not one.are_probabilities:
-        return None, "its scores are no probabilities, some lie outside [0, 1]"
+        return None, "its scores are not probabilities: some lie outside [0, 1]"
     curve = reliability_curve(one.labels, one.scores, **_how(one, wanted))
     return (None, str(curve["skipped"])) if "skipped" in curve else (curve, "")
 
@@ -100,9 +100,9 @@ def verdict(one: Scored, wanted: Wanted) -> str:
         off["too high" if predicted > most else "too low"].append((low, high))
     n = len(one.labels)
     if not n_off:
-        few = f", as far as {n:,} rows can tell" if n < _FEW else ""
-        return f"States probabilities about right{few}."
-    lead = "States probabilities about right, but they are" if 2 * n_off < n else "Scores are"
+        few = f" (only {n:,} rows)" if n < _FEW else ""
+        return f"Probabilities are about right{few}."
+    lead = "Most probabilities are about right, but they are" if 2 * n_off < n else "Scores are"
     said = [f"{word} {_ranges(bins)}" for word, bins in off.items() if bins]
     confident = any(low >= 0.5 for low, _ in off["too high"])
     return f"{lead} {' and '.join(said)}{' (over-confident)' if confident else ''}."
@@ -149,7 +149,7 @@ def _figure(one: Scored, curve: Mapping[str, Any], wanted: Wanted, at: int) -> F
     from eval_toolkit.report.plots import plot_reliability_diagram
 
     chart = plot_reliability_diagram(one.labels, one.scores, **_how(one, wanted))
-    groups = "" if one.groups is None else " that allow for rows of one group being alike"
+    groups = "" if one.groups is None else " that account for groups"
     return drawn(
         chart,
         anchor=f"calibrated-{at + 1}",

@@ -62,7 +62,7 @@ class Cell:
     def worth(self) -> str:
         """Note on groups of unequal size; "" if they are about equal."""
         unequal = self.n_independent < 0.95 * (self.n_groups or 0)
-        return f"worth {self.n_independent:.3g} of equal size" if unequal else ""
+        return f"equivalent to {self.n_independent:.3g} of equal size" if unequal else ""
 
     @property
     def shown(self) -> Estimate | Status:

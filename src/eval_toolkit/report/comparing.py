@@ -168,8 +168,8 @@ def _first_of(names: Sequence[str], limit: int = 4, separator: str = ", ") -> st
 def answer(cells: Sequence[RunDifference], a: str = "A", b: str = "B") -> str:
     """Return a sentence on which system is better, by the first metric and others.
 
-    It has the first metric with its difference, then the better system by other metrics of that
-    slice, and how many of them are undecided or not tested.
+    It gives the difference in the first metric, then the better system by the other metrics of that
+    slice, and how many of these are undecided or not tested.
 
     Examples
     --------
@@ -229,7 +229,7 @@ def _counted(cells: Sequence[RunDifference], a: str, b: str) -> str:
     words = _words(a, b)
     counts = {said: sum(cell.verdict == one for cell in cells) for one, said in words.items()}
     decided = [f"{said} in {n} of {len(cells)} metrics" for said, n in counts.items() if n]
-    return ", ".join(decided) or "no metric is decided"
+    return ", ".join(decided) or "undecided in every metric"
 
 
 def _sentence(cell: RunDifference, a: str, b: str, whose: str) -> str:
@@ -265,7 +265,7 @@ def _correction(cell: RunDifference) -> str:
     if cell.ci_low <= 0.0 <= cell.ci_high:
         return ""
     corrected = "corrected for the number of metrics and slices"
-    return f"; the interval leaves out 0, but p is {p_value(cell.p_adjusted)} when {corrected}"
+    return f"; the interval excludes 0, but p is {p_value(cell.p_adjusted)} when {corrected}"
 
 
 def _table(result: RunComparison, a: str, b: str) -> Table:

@@ -180,8 +180,8 @@ def _decided_at(sides: _Sides, names: tuple[str, str]) -> str:
     if a == b:
         return f", at a threshold of {a:.6g}"
     return (
-        f", at a threshold of {a:.6g} for {names[0]} and {b:.6g} for {names[1]}: some may part by "
-        "the threshold alone"
+        f", at a threshold of {a:.6g} for {names[0]} and {b:.6g} for {names[1]}: some may differ "
+        "by the threshold alone"
     )
 
 

@@ -80,7 +80,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
             ],
         },
         notes=[
-            *([f"{_some(broken)}: an exception, not a result; look into it"] if broken else []),
+            *([f"{_some(broken)}: failed with an exception, which may be a bug"] if broken else []),
             *([f"imported from {told}"] if told else []),
             *_against_samples(run),
         ],

@@ -11,52 +11,52 @@ ADVICE: Mapping[str, tuple[str, str]] = {
     "LK001": (
         "Equal rows, up to letter case, white space and Unicode composition.",
         (
-            "Drop the copies, better before splitting. Where copies are real traffic, keep them and "
-            "give the text's id as the group, so that intervals know."
+            "Drop the copies, preferably before splitting. If copies are real traffic, keep them and "
+            "pass the id of the text as the group, so that intervals account for them."
         ),
     ),
     "LK002": (
-        "Texts that resemble another one.",
+        "Texts that resemble another text.",
         (
             "Drop them, or keep templates together: split by cluster. Look at pairs whose labels "
             "differ before trusting either label."
         ),
     ),
     "LK003": (
-        "Texts that are equal behind invisible characters and symbols.",
-        "Drop them. Where the disguise is what the test is about, report these rows as a slice.",
+        "Texts that are equal except for invisible characters and symbols.",
+        "Drop them. If the test is about such disguises, report these rows as a slice.",
     ),
     "LK004": (
         "Texts that a tokenizer turns into the same tokens.",
         (
-            "Drop them. Many collisions of texts that you can tell apart mean that the tokenizer does "
-            "not fit the data."
+            "Drop them. Many collisions of different texts mean that the tokenizer does not fit the "
+            "data."
         ),
     ),
     "LK005": (
         "Equal rows with different labels.",
-        "Label these rows again. Until then drop all of them: it is not known which is right.",
+        "Relabel these rows. Until then drop all of them: it is unknown which label is right.",
     ),
     "LK006": (
         "Evaluation texts that resemble a training text.",
         (
-            "Drop the evaluation rows; nothing has to be trained again. Split by cluster or source "
-            "next time."
+            "Drop the evaluation rows; retraining is not needed. Split by cluster or source next "
+            "time."
         ),
     ),
     "LK007": (
-        "Groups that are in several splits.",
+        "Groups that occur in several splits.",
         "Split again, by group.",
     ),
     "LK008": (
         "Evaluation rows that are not later than the training rows.",
-        "Split by time. If most rows would go, one late training row may be the cause.",
+        "Split by time. If most rows would be dropped, one late training row may be the cause.",
     ),
     "LK009": (
-        "Texts that look the same, in letters of other alphabets or with accents.",
+        "Texts that look the same but use letters of other alphabets or accents.",
         (
-            "Drop them, or keep them as a slice of disguised copies. Where an accent changes the word, "
-            "look before dropping."
+            "Drop them, or keep them as a slice of disguised copies. If an accent changes the word, "
+            "check before dropping."
         ),
     ),
     "LK010": (
@@ -67,10 +67,10 @@ ADVICE: Mapping[str, tuple[str, str]] = {
         ),
     ),
     "LK011": (
-        "Texts that are found in a reference corpus.",
+        "Texts found in a reference corpus.",
         (
-            "Report the score with and without these rows. Quotations and boilerplate are found, too: "
-            "look at the shares."
+            "Report the score with and without these rows. Quotations and boilerplate are also found: "
+            "check the shares."
         ),
     ),
 }
@@ -94,7 +94,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
     return Section(
         id="leaks",
         menu="Leakage",
-        title="Can the result be trusted? What checks for leakage found",
+        title="What did the leakage checks find?",
         template="leaks.html",
         lead=_lead(affecting, quiet, dropped),
         data={
@@ -129,14 +129,14 @@ def _lead(
     dropped: Mapping[str, int],
 ) -> str:
     if not affecting:
-        return f"Nothing: {len(quiet)} checks, no finding."
+        return f"No findings in {len(quiet)} checks."
     counts = [
         f"{n} {severity}{'s' if n != 1 and severity != 'info' else ''}"
         for severity in SEVERITIES
         if (n := sum(found.get("severity") == severity for found in affecting))
     ]
     gone = ", ".join(f"{n:,} of {name}" for name, n in dropped.items() if n)
-    after = f" These rows were dropped before anything was measured: {gone}." if gone else ""
+    after = f" These rows were dropped before scoring: {gone}." if gone else ""
     return f"{', '.join(counts)}; {len(quiet)} checks found nothing.{after}"
 
 
@@ -246,7 +246,7 @@ def _facts(evidence: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 f"{violation.get('max_earlier')}; {violation.get('n_rows')} rows"
             ),
         )
-    for name, columns in (("columns", "gives the label away"), ("suspects", "may do so")):
+    for name, columns in (("columns", "gives the label away"), ("suspects", "may give it away")):
         found = evidence.get(name)
         for column, best in found.items() if isinstance(found, Mapping) else ():
             if isinstance(best, Mapping) and isinstance(best.get("estimate"), int | float):

@@ -11,31 +11,31 @@ from eval_toolkit.runs.shown import kind_named
 SHOWN = 12
 """Maximum number of metrics shown expanded."""
 _MEANINGS = {
-    "attack_success": "the target failed in some turn",
-    "attack_success_any": "the target failed on some branch",
-    "attack_success_own": "it failed by more than the tester's own words",
-    "unprovoked_success": "it failed before any probe was bad itself",
-    "probe_flagged": "some probe was bad by itself",
-    "over_refusal": "it refuses a safe prompt at once",
-    "unsafe_refusal": "it refuses an unsafe prompt at once",
-    "refused_first": "its first reply refuses",
-    "refusal_rate": "share of its replies that refuse",
+    "attack_success": "the target failed in at least one turn",
+    "attack_success_any": "the target failed on at least one branch",
+    "attack_success_own": "the target failed by more than an echo of the tester",
+    "unprovoked_success": "the target failed before any probe was itself flagged",
+    "probe_flagged": "at least one probe was itself flagged",
+    "over_refusal": "the first reply to a safe prompt refuses",
+    "unsafe_refusal": "the first reply to an unsafe prompt refuses",
+    "refused_first": "the first reply refuses",
+    "refusal_rate": "share of replies that refuse",
     "reward": "mean over the turns",
-    "empty_replies": "share of its replies that are empty",
+    "empty_replies": "share of replies that are empty",
     "n_turns": "turns of a conversation",
-    "first_event_turn": "the turn of the first failure, where there is one",
-    "probe_distinct_2": "share of pairs of words in the probes that are distinct",
-    "exact_match": "share of answers that are the reference",
-    "accuracy": "share of questions whose likeliest choice is right",
-    "bits_per_byte": "bits the model needs per byte of the right text",
+    "first_event_turn": "turn of the first failure, if there is one",
+    "probe_distinct_2": "share of distinct pairs of words in the probes",
+    "exact_match": "share of answers equal to the reference",
+    "accuracy": "share of questions whose most likely choice is right",
+    "bits_per_byte": "bits per byte of the reference text",
 }
 _PATTERNS = (
-    (re.compile(r"asr@(\d+)"), "it failed in at least one of {} rollouts"),
+    (re.compile(r"asr@(\d+)"), "the target failed in at least one of {} rollouts"),
     (re.compile(r".+_pass@(\d+)"), "at least one of {} attempts is right"),
     (re.compile(r".+_pass\^(\d+)"), "all of {} attempts are right"),
     (re.compile(r".+_maj@(\d+)"), "the majority answer of {} attempts is right"),
-    (re.compile(r"failed_by_turn_(\d+)"), "it has failed by turn {}"),
-    (re.compile(r"refused_turn_(\d+)"), "it refuses in turn {}"),
+    (re.compile(r"failed_by_turn_(\d+)"), "the target failed by turn {}"),
+    (re.compile(r"refused_turn_(\d+)"), "the reply in turn {} refuses"),
 )
 
 
@@ -56,7 +56,7 @@ def meaning_of(name: str) -> str:
     Examples
     --------
     >>> meaning_of("asr@3"), meaning_of("f1")
-    ('it failed in at least one of 3 rollouts', '')
+    ('the target failed in at least one of 3 rollouts', '')
     """
     if name in _MEANINGS:
         return _MEANINGS[name]
@@ -90,8 +90,8 @@ def grouped(run: Run, blocks: Sequence[Block]) -> list[Group]:
         groups.append(Group(title=f"{len(rest[SHOWN:])} more metrics", names=rest[SHOWN:]))
     if macro:
         lead = (
-            "The mean of the parts' own means: each subject counts the same, however many samples "
-            "it has. Where all subjects are equally large, it is the mean over all."
+            "Mean of the subjects' means: every subject counts the same, whatever its number of "
+            "samples. If all subjects have the same size, it equals the mean over all samples."
         )
         title = "Macro means: each subject counts the same"
         groups.append(Group(title=title, names=macro, lead=lead))

@@ -26,7 +26,7 @@ def plain_words(run: Run, block: Block, cell: Cell | None, confidence: float) ->
     if cell is None or cell.value is None or not cell.has_value:
         return ""
     if run.cells.folds:
-        return ""  # means over folds are no counts of rows
+        return ""  # means over folds are not counts of rows
     scored = [one for one in scored_of(run) if one.subject == block.subject]
     if scored:
         return catches(run, scored[0], confidence) or _ranks(block)
@@ -58,7 +58,7 @@ def _right_or_wrong(run: Run, block: Block, cell: Cell) -> tuple[bool, bool]:
 def catches(run: Run, one: Scored, confidence: float) -> str:
     """Return how many positives a scorer finds, and its false alarms, at its threshold.
 
-    Without a threshold, a class or separate rows, "" is returned.
+    Return "" without a threshold, with a single class, or with weighted or repeated rows.
     """
     threshold = threshold_of(run, one)
     weighted = "weight" in one.records.columns

@@ -14,8 +14,8 @@ Fact = tuple[str, str, bool]
 """Label, value, and whether the value is a hash or a name to copy."""
 _MOST_FILES, _MOST_CHECKED = 3, 200
 _NO_COMMAND = (
-    "No command line is stored: the run was made by Python code, or before command lines were "
-    "stored. What is known is how it was set up:"
+    "No command line is stored: the run was started from Python code, or before command lines were "
+    "stored. Its settings are:"
 )
 _DESCRIBED = ("kind", "name", "revision", "weights_sha256", "dtype", "quantization", "base_url")
 """Fields that identify a model, in display order; the configuration contains the rest."""
@@ -42,7 +42,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
                     ("The run", [*_about_run(manifest, run)]),
                     ("Models", list(_models(manifest))),
                     ("Data", list(_data(manifest))),
-                    ("What it took", list(_usage(manifest))),
+                    ("Usage", list(_usage(manifest))),
                 )
                 if facts
             ],
@@ -71,29 +71,29 @@ def _settings(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _caveats(manifest: Mapping[str, Any], command: str) -> Iterator[str]:
     """Yield notes on what reproducing the run requires besides the command."""
     if REDACTED in command:
-        yield f"{REDACTED} stands for a secret, which is never stored: put your own in its place"
+        yield f"{REDACTED} replaces a secret, which is never stored: insert your own"
     if command and "--overwrite" not in command:
         other = (
-            "add --overwrite or name another --save"
+            "add --overwrite or choose another --save"
             if "--save" in command
-            else "name another --out"
+            else "choose another --out"
         )
-        yield f"paths start from the folder it was run in; where the run still is, {other}"
+        yield f"paths are relative to the folder of the original call; if the run still exists, {other}"
     if manifest.get("dirty_flag"):
-        yield "the code had changes that are in no commit: the commit alone does not give this run"
+        yield "the code had uncommitted changes: the commit alone does not reproduce this run"
     config = manifest.get("config") or {}
     task = config.get("task") if isinstance(config.get("task"), Mapping) else {}
     own = str((task or {}).get("class") or "")
     if own and not own.startswith("eval_toolkit."):
-        yield f"the task is a class of your own, {own}: the run stores its version, not its code"
+        yield f"the task is a user-defined class, {own}: the run stores its version, not its code"
     system = config.get("system") if isinstance(config.get("system"), Mapping) else {}
     for who in ("tester", "target"):
         speaker = (system or {}).get(who)
         if isinstance(speaker, Mapping) and speaker.get("kind") == "function":
-            yield f"the {who} is a function of your own, {speaker.get('name')}: its code is not stored"
+            yield f"the {who} is a user-defined function, {speaker.get('name')}: its code is not stored"
     rescored = manifest.get("rescored")
     if isinstance(rescored, Mapping):
-        yield f"the answers are those of run {rescored.get('run_id')}, scored again"
+        yield f"the answers are those of run {rescored.get('run_id')}, rescored"
 
 
 def _about_run(manifest: Mapping[str, Any], run: Run) -> Iterator[Fact]:
@@ -104,14 +104,14 @@ def _about_run(manifest: Mapping[str, Any], run: Run) -> Iterator[Fact]:
         yield "imported from", told, False
     if manifest.get("captured_at"):
         yield (
-            "begun",
+            "started",
             f"{str(manifest['captured_at']).replace('T', ' ').removesuffix('Z')} UTC",
             False,
         )
     if manifest.get("wall_clock_seconds"):
-        yield "took", _duration(float(manifest["wall_clock_seconds"])), False
+        yield "duration", _duration(float(manifest["wall_clock_seconds"])), False
     if manifest.get("git_sha"):
-        dirty = ", with changes that are in no commit" if manifest.get("dirty_flag") else ""
+        dirty = ", with uncommitted changes" if manifest.get("dirty_flag") else ""
         yield "commit", f"{manifest['git_sha']}{dirty}", True
     seeds = manifest.get("seeds")
     if isinstance(seeds, Mapping) and seeds:
@@ -166,7 +166,7 @@ def _models(manifest: Mapping[str, Any]) -> Iterator[Fact]:
         if isinstance(model, Mapping):
             yield str(model.get("name")), _described(model.get("description")), True
             if model.get("description_sha256"):
-                yield "all it says about itself", _digest(model["description_sha256"]), True
+                yield "full description", _digest(model["description_sha256"]), True
     system = manifest.get("system") or config.get("system")
     if isinstance(system, Mapping):
         yield from _speakers(system)
@@ -195,7 +195,7 @@ def _speakers(system: Mapping[str, Any]) -> Iterator[Fact]:
 def _described(told: Any) -> str:
     """Return a one-line description of a model."""
     if not isinstance(told, Mapping):
-        return "it says nothing about itself" if told is None else str(told)
+        return "no description" if told is None else str(told)
     shown = [f"{key} {told[key]}" for key in _DESCRIBED if told.get(key) not in (None, "")]
     return ", ".join(shown) or _plain(told)
 
@@ -227,7 +227,7 @@ def _data(manifest: Mapping[str, Any]) -> Iterator[Fact]:
     for name, revision in (manifest.get("data_revisions") or {}).items():
         yield f"revision of {name}", str(revision), True
     if manifest.get("item_set_hash"):
-        yield "the items asked about", _digest(manifest["item_set_hash"]), True
+        yield "items", _digest(manifest["item_set_hash"]), True
 
 
 def _usage(manifest: Mapping[str, Any]) -> Iterator[Fact]:
@@ -254,9 +254,9 @@ def _spent(usage: Mapping[str, Any]) -> str:
     parts = [
         f"{usage[key]:,} {word}"
         for key, word in (
-            ("prompt_tokens", "of prompts"),
-            ("completion_tokens", "of answers"),
-            ("reasoning_tokens", "of them reasoning"),
+            ("prompt_tokens", "in prompts"),
+            ("completion_tokens", "in answers"),
+            ("reasoning_tokens", "of these for reasoning"),
             ("n_cached", "answers from the cache"),
             ("n_retries", "retries"),
         )
@@ -315,14 +315,14 @@ def _checked(config: Mapping[str, Any]) -> Table:
         for one in checked or ()
         if isinstance(one, Mapping)
     ]
-    header = ["task", "column", "as the log calls it", "it says", "its samples", "check"]
+    header = ["task", "column", "name in the log", "stated", "recomputed", "check"]
     return Table(header, rows[:_MOST_CHECKED])
 
 
 def _versions(manifest: Mapping[str, Any]) -> Table:
     """Return a table of versions: objects of the run first, then the environment."""
     parts: Sequence[tuple[str, Any]] = (
-        ("of the run", manifest.get("versioned_objects")),
+        ("run", manifest.get("versioned_objects")),
         ("code", manifest.get("code_versions")),
         ("environment", manifest.get("env")),
     )

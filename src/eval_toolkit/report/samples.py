@@ -21,8 +21,8 @@ from eval_toolkit.scorecards.records import is_text
 
 MAX_PARTS = 20
 _BARS = "bars are each choice's share of the probability of all choices"
-_GUESSED = "the run holds no references, so the right choice is marked where grades tell it"
-_ABSENT = "the run holds no references: what the right answer was stands in the data"
+_GUESSED = "the run has no references; the right choice is marked if the grades determine it"
+_ABSENT = "the run has no references: look up the right answers in the data"
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
@@ -105,7 +105,7 @@ def _by_column(records: Records, column: str, direction: bool | None, words: Wor
     of = status.astype(object)
     of[good], of[bad] = "good", "bad"
     worst, top = "Lowest" if up else "Highest", "Highest" if direction is None else "Best"
-    all_alike = f"{top} grades" if bad.any() else "Grades, all alike"
+    all_alike = f"{top} grades" if bad.any() else "Grades, all equal"
     names = (
         {"good": words.right, "bad": words.wrong} if is_binary else {"good": "best", "bad": "worst"}
     )
@@ -114,13 +114,13 @@ def _by_column(records: Records, column: str, direction: bool | None, words: Wor
     titles = {
         names["bad"]: (
             words.wrong.capitalize() if is_binary else f"{worst} grades",
-            "the surest first" if margins else "",
+            "most confident first" if margins else "",
         ),
-        "error": ("No grade because something broke", ""),
+        "error": ("No grade because of an error", ""),
         "skipped": ("Not graded", ""),
         names["good"]: (
             words.right.capitalize() if is_binary else all_alike,
-            "the closest first" if margins else "",
+            "least confident first" if margins else "",
         ),
     }
     # Worst grades first, ties by confidence; among right answers the closest first.
@@ -131,8 +131,8 @@ def _by_column(records: Records, column: str, direction: bool | None, words: Wor
         of=np.array([names.get(one, one) for one in of], dtype=object),
         titles=titles,
         rank=rank,
-        lead=f"{len(records):,} {words.attempt}s, judged here by {column}. Those that say most "
-        "come first.",
+        lead=f"{len(records):,} {words.attempt}s, judged here by {column}. The most "
+        "informative come first.",
     )
 
 

@@ -143,12 +143,10 @@ def of_folds(run: Run, shown: Sequence[Scored]) -> list[str]:
     """Return notes on the origin of scores in a run over folds, and on repeated rows."""
     if not run.cells.folds:
         return []
-    said = "rows of all folds together, each scored by the fold it was left out of"
+    said = "rows of all folds together, each scored in the fold that held it out"
     n_rows, n_units = len(shown[0].rows), len(np.unique(shown[0].unit_ids))
     if n_units < n_rows:
-        said += (
-            f"; a row counts once for every seed: {n_rows:,} here are {n_units:,} different ones"
-        )
+        said += f"; a row counts once per seed: these {n_rows:,} rows are {n_units:,} distinct ones"
     return [said]
 
 

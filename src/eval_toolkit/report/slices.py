@@ -60,7 +60,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
             figures.append(_forest(shown, whole, scorer, several=several, at=len(figures)))
         tables.append(_table(rows[:MAX_TABLE], scorer if several else ""))
         if len(rows) > MAX_TABLE:
-            notes.append(f"{scorer}: the table holds the first {MAX_TABLE} of {len(rows)} slices")
+            notes.append(f"{scorer}: the table has the first {MAX_TABLE} of {len(rows)} slices")
     if len(scorers) > MAX_SCORERS:
         notes.append(f"not shown, to keep the page short: {', '.join(scorers[MAX_SCORERS:])}")
     what = "fold" if run.cells.folds else "slice"
@@ -149,7 +149,7 @@ def _most_useful(rows: Sequence[_Row], whole: str, limit: int) -> tuple[list[_Ro
     shown = [row for row in rows if id(row) in chosen]
     if up is None:
         return shown, f"the first {len(shown)}"
-    return shown, f"the {len(shown)} with the least favourable {rows[0].cell.name}"
+    return shown, f"the {len(shown)} with the worst {rows[0].cell.name}"
 
 
 def _forest(rows: Sequence[_Row], whole: str, scorer: str, *, several: bool, at: int) -> Figure:
@@ -234,6 +234,6 @@ def _lead(blocks: Sequence[Block], main: str, whole: str, what: str) -> str:
         return f"{told}."
     low, high = min(known), max(known)
     return (
-        f"{told}: {blocks[0].scorer} goes from {number(low[0])} on {low[1]} to {number(high[0])} "
-        f"on {high[1]}. A {what} is small: look at the intervals before calling one better."
+        f"{told}: {blocks[0].scorer} ranges from {number(low[0])} on {low[1]} to {number(high[0])} "
+        f"on {high[1]}. Each {what} has fewer rows: consider the intervals before ranking them."
     )

@@ -20,8 +20,8 @@ from eval_toolkit.runs.folder import TURNS
 _CURVES = {
     "survival": ("Conversations without a failure", "Share without a failure"),
     "survival_own": (
-        "The same, failures by more than the tester's words alone",
-        "Share without a failure of its own",
+        "Conversations without a failure beyond an echo of the tester",
+        "Share without a failure beyond an echo",
     ),
 }
 _COUNTS = ("times", "n_at_risk", "n_events")
@@ -155,7 +155,7 @@ def _figure(curve: Mapping[str, Any], title: str, label: str, name: str) -> Figu
         plot_survival(curve, value_label=label),
         anchor=name.replace("_", "-"),
         title=title,
-        caption=f"{_estimated(curve, f'pointwise {level:g} %')}; below, how many were still at risk.",
+        caption=f"{_estimated(curve, f'pointwise {level:g} %')}; below, the numbers at risk.",
         table=_curve_table(curve, ""),
     )
 
@@ -163,8 +163,12 @@ def _figure(curve: Mapping[str, Any], title: str, label: str, name: str) -> Figu
 def _estimated(curve: Mapping[str, Any], level: str) -> str:
     """Return a description of the shares and their intervals."""
     if curve["methods"] == {"wilson"}:
-        return f"Plain shares, {level} Wilson intervals"
-    more = ", Wilson's up to where no rollout was cut short" if "wilson" in curve["methods"] else ""
+        return f"Observed shares, {level} Wilson intervals"
+    more = (
+        ", Wilson intervals before the first rollout was cut short"
+        if "wilson" in curve["methods"]
+        else ""
+    )
     return f"Kaplan–Meier, {level} band{more}"
 
 
@@ -181,7 +185,7 @@ def _curve_table(curve: Mapping[str, Any], title: str) -> Table:
             *(curve[name] for name in (*_COUNTS, *_SHARES)), strict=True
         )
     ]
-    header = ["turn", "at risk", "failed here", "failed by then", "interval", "not failed"]
+    header = ["turn", "at risk", "failed in turn", "failed by turn", "interval", "not failed"]
     return Table(header, rows, title)
 
 
@@ -202,12 +206,12 @@ def _notes(curve: Mapping[str, Any]) -> list[str]:
     if curve.get("n_cut_short"):
         notes.append(
             f"{Count(curve['n_cut_short'])} conversations broke or were cut short; they count up "
-            "to where they were seen"
+            "to their last observed turn"
         )
     if curve.get("reason") and "curve" in curve["methods"]:
         notes.append(str(curve["reason"]).replace(" rows:", " conversations:"))
     if curve.get("policy") and curve["policy"] != "expectation":
-        notes.append(f"trees count by the policy {curve['policy']}")
+        notes.append(f"trees are summarised by the policy {curve['policy']}")
     return notes
 
 
@@ -231,7 +235,7 @@ def _by_turn(stored: Mapping[str, Any], run: Run) -> list[Table]:
         [turn.get("turn"), *(_known(turn.get(key)) for key in columns.values())] for turn in turns
     ]
     header = ["turn", *columns]
-    table = Table(header, rows, "Turn by turn, whatever happened before")
+    table = Table(header, rows, "By turn, regardless of earlier turns")
     told = (at for at in range(len(header)) if any(r[at].text not in ("", "0") for r in table.rows))
     return [table.only(sorted({0, 1, *told}))]
 

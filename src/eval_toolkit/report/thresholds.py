@@ -79,14 +79,14 @@ def build(run: Run, wanted: Wanted) -> Section | None:
     return Section(
         id="thresholds",
         menu="Thresholds",
-        title="Where to decide?",
+        title="Which threshold?",
         template="thresholds.html",
         lead="A row counts as positive when its score is at least the threshold.",
         data={"panels": panels, "figures": figures, "several": len(panels) > 1},
         notes=[
             (
-                "a threshold chosen by looking at these rows flatters itself on them: choose it on "
-                "other rows (eval-toolkit score --threshold-from)"
+                "a threshold selected on these rows looks better on them than on new data: select "
+                "it on other rows (eval-toolkit score --threshold-from)"
             ),
             *of_folds(run, shown),
             *left_out(subjects, shown),
@@ -195,8 +195,8 @@ def _thinned(one: Scored, grid: Grid) -> str:
     if n <= MAX_THRESHOLDS:
         return ""
     return (
-        f"{len(grid.thresholds):,} thresholds of {n:,} distinct scores, by rank; those that are the "
-        "cheapest at some cost are among them"
+        f"{len(grid.thresholds):,} thresholds of {n:,} distinct scores, by rank, including "
+        "all that minimise the cost for some cost ratio"
     )
 
 

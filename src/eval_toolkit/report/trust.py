@@ -32,10 +32,10 @@ class Fact:
 
 
 def trust_of(run: Run, cell: Cell | None, block: Block) -> list[Fact]:
-    """Return what to know before relying on the main result.
+    """Return facts about the reliability of the main result.
 
-    That is sample size and groups, base rate, threshold, missing results, truncated answers,
-    leakage, judges, and what the run cannot tell.
+    These are sample size and groups, base rate, threshold, missing results, truncated answers,
+    leakage, judges, and what the run cannot show.
     """
     scored = [one for one in scored_of(run) if one.subject == block.subject]
     facts = [*_size(run, cell)]
@@ -79,14 +79,14 @@ def _threshold(run: Run, one: Scored) -> Iterator[Fact]:
     points = stored_points(run, one.scorer)
     chosen = points[0].fitted_on if points else ""
     if chosen and chosen == one.slice:
-        said = "chosen on these rows, which flatters every rate at it"
+        said = "chosen on these rows, so that all rates at it are optimistic"
         yield Fact("threshold", said, "warning")
     elif chosen:
         yield Fact("threshold", f"{points[0].threshold:.4g}, chosen on {chosen}", "good")
     elif one.slice in fitted_on(run):
         yield Fact("threshold", "a threshold was chosen on these rows", "warning")
     elif not points and one.are_probabilities:
-        yield Fact("threshold", "0.5, the default: not chosen by what errors cost")
+        yield Fact("threshold", "0.5, the default: not chosen by the cost of errors")
 
 
 def _missing(run: Run, cell: Cell | None, scored: list[Scored]) -> Fact:
@@ -104,19 +104,17 @@ def _missing(run: Run, cell: Cell | None, scored: list[Scored]) -> Fact:
         if n
     ]
     if not absent:
-        return Fact(
-            "missing", f"nothing: every {kind_named(run.kind).words.attempt} counts", "good"
-        )
+        return Fact("missing", f"none: every {kind_named(run.kind).words.attempt} counts", "good")
     return Fact("missing", ", ".join(absent), "warning")
 
 
 def _truncated(run: Run) -> Iterator[Fact]:
-    """Yield the share of answers that ended at the limit of tokens."""
+    """Yield the share of answers that ended at the token limit."""
     n, n_cut = _lengths(run)
     if n:
-        said = f"{n_cut:,} of {n:,} answers end at the limit of tokens"
+        said = f"{n_cut:,} of {n:,} answers ended at the token limit"
         if n_cut > _MUCH * n:
-            yield Fact("truncated", f"{said}: raise --max-tokens, or read some", "warning")
+            yield Fact("truncated", f"{said}: raise --max-tokens, or inspect some", "warning")
         else:
             yield Fact("truncated", said, "" if n_cut else "good")
 
@@ -154,7 +152,7 @@ def _leakage(run: Run, has_rows: bool) -> Iterator[Fact]:
             said = f"{len(found)} of {len(findings)} checks found something, {errors} an error"
             yield Fact("leakage", f"{said}; see below", "warning")
     elif has_rows:
-        yield Fact("leakage", "not checked; `eval-toolkit check` looks for copies", "unknown")
+        yield Fact("leakage", "not checked; run `eval-toolkit check`", "unknown")
 
 
 def _judges(run: Run, block: Block) -> Iterator[Fact]:
@@ -163,7 +161,7 @@ def _judges(run: Run, block: Block) -> Iterator[Fact]:
     agreements = dict(_agreements(run, block))
     for name in dict.fromkeys([*map(str, judges or ()), *agreements]):
         agreed = agreements.get(name, "")
-        said = f"{name}: {agreed}how often people agree with it is not known"
+        said = f"{name}: {agreed}its agreement with people is unknown"
         yield Fact("judge", said, "unknown")
 
 
@@ -175,4 +173,4 @@ def _agreements(run: Run, block: Block) -> Iterator[tuple[str, str]]:
         known = records.status[name] == "ok"
         if name.endswith("_agreement") and known.any():
             share = number(values[known].mean())
-            yield name.removesuffix("_agreement"), f"{share} of the pairs of its votes agree; "
+            yield name.removesuffix("_agreement"), f"{share} of pairs of its votes agree; "

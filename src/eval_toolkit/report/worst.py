@@ -35,7 +35,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         template="worst.html",
         lead=""
         if run.inputs is not None
-        else "The run holds no texts: store them with --text or inputs= to read them here.",
+        else "The run has no texts: store them with --text or inputs= to read them here.",
         data={
             "errors": [list(_errors(run, one, share)) for one in shown],
             "disagreements": [_disagreements(run, *pair, wanted.n_samples) for pair in pairs],

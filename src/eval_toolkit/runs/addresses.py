@@ -156,6 +156,6 @@ def _string(text: str) -> tuple[str, str]:
 
 def _malformed(text: str, why: str) -> InvalidInputError:
     return InvalidInputError(
-        f"{text.strip()!r:.200} is no address of a cell: {why}; write metric @ part / system, as in "
+        f"{text.strip()!r:.200} is not the address of a cell: {why}; write metric @ part / system, as in "
         "roc_auc @ language=de / guard"
     )

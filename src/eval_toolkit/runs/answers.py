@@ -149,10 +149,10 @@ def answers_table(run: Run, *, grade: str | None = None) -> AnswersTable:
     Parameters
     ----------
     run : Run
-        Run of any kind whose units have one answer each; not of conversations.
+        Run whose units have one answer each; conversations are not supported.
     grade : str, optional
-        Grade that decides which answers are right; by default the first one of 0 and 1, else the
-        first one.
+        Grade that decides which answers are right; by default the first grade whose values are all
+        0 or 1, else the first grade.
 
     Returns
     -------
@@ -162,7 +162,7 @@ def answers_table(run: Run, *, grade: str | None = None) -> AnswersTable:
     Raises
     ------
     InvalidInputError
-        If the run is one of conversations, or there is no such grade.
+        If the run has conversations, or there is no such grade.
     ArtifactError
         If a table of the run cannot be read.
 
@@ -180,7 +180,7 @@ def answers_table(run: Run, *, grade: str | None = None) -> AnswersTable:
     """
     if kind_named(run.kind).words.multi_turn:
         raise InvalidInputError(
-            f"{run.path}: a run of conversations; print them with eval-toolkit transcripts {run.path}"
+            f"{run.path}: the run has conversations; print them with eval-toolkit transcripts {run.path}"
         )
     config = run.results.get("config") or {}
     task = config.get("task")
@@ -221,7 +221,7 @@ def answers_of(
     grade : str, optional
         As in `answers_table`.
     tags : sequence of (str, str)
-        Tags of the reasoning, which is left out.
+        Tags around the reasoning, which is removed from the answers.
 
     Returns
     -------

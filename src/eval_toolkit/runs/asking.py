@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.outcome import Outcome
     from eval_toolkit.runs.so_far import SoFar
 
-_NOT_ASKED = "(not asked for in the run that was finished here)"
+_NOT_ASKED = "(not requested by the run that completed this folder)"
 """Placeholder for the request of a journalled answer, since journals do not contain requests."""
 _JUDGED = ("n_requests", "n_failed_requests", "usage")
 
@@ -97,7 +97,7 @@ class AskingDriver(Driver):
             return self.kind.restore(self.source, context), context
 
     def _so_far(self, folder: Path) -> Callable[[Sequence[Entry]], None]:
-        """Return a function that keeps the value of finished answers up to date."""
+        """Return a function that updates the interim value from the finished answers."""
         made: list[SoFar] = []
 
         def add(entries: Sequence[Entry]) -> None:
@@ -156,8 +156,8 @@ class AskingDriver(Driver):
         stored = stored_digest(begun)
         if None not in (stored, identity.digest) and stored != identity.digest:
             raise ArtifactError(
-                f"{folder}: the run there is of a {identity.what} that is not stored (a secret, by "
-                "its name); choose another folder"
+                f"{folder}: contains a run of a {identity.what} that is not stored, such as a "
+                "secret; choose another folder"
             )
 
     def _refuse_to_lose(self, opened: OpenRun, journal: Journal, config: Mapping[str, Any]) -> None:

@@ -124,7 +124,7 @@ class Calling:
         if isinstance(said, (ArtifactError, MissingExtraError)):
             raise said
         if _is_final(said):
-            raise self._stopped(said, "cannot be asked") from said
+            raise self._stopped(said, "cannot be called") from said
         self.finish(at, said)
         if isinstance(said, ModelError) and said.kind in _ABOUT_THE_PROMPT:
             return

@@ -57,7 +57,7 @@ _SLICE = 64
 _WATCH_S = 2.0
 """Seconds between two looks at the newly journalled answers."""
 _WATCH_FROM = 10
-"""Number of answers before the first look; fewer say nothing."""
+"""Number of answers before the first look; an estimate from fewer is of no use."""
 _SUMMED = ("done", "reused", "errors", "prompt_tokens", "completion_tokens", "cost")
 
 
@@ -137,7 +137,7 @@ class Context:
                 self.journal = _Watched(self.journal.path, self._watch, written)
             if written.n_garbled:
                 self.notes.append(
-                    f"{written.n_garbled} unreadable lines of the journal were left out"
+                    f"{written.n_garbled} unreadable lines of the journal were ignored"
                 )
         self._runner = asyncio.Runner()
         with suppress(RuntimeError):  # if no loop is running
@@ -159,8 +159,8 @@ class Context:
             self._stack.close()
         if self._untold:
             self.notes.append(
-                f"{self._untold} answers do not say how many tokens they took; in the budget they "
-                "count as none"
+                f"{self._untold} answers do not report their tokens; they count as 0 in the token "
+                "budget"
             )
 
     def expect(self, n: int) -> None:
@@ -438,7 +438,7 @@ class Context:
     def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         runner = self._runner
         if runner is None:
-            raise InvalidInputError("a Context is used in a `with` block")
+            raise InvalidInputError("a Context must be used in a `with` block")
         return self._in_loop(lambda: runner.run(work(*arguments)))
 
     def _in_loop(self, work: Callable[[], Any]) -> Any:
@@ -545,7 +545,7 @@ def _attempt(job: Job, said: Any) -> Attempt:
     if isinstance(response, RawCompletion):
         output = parse_json(response.text, f"the answer to {job.unit_id}", strict=False)
         return Attempt(job.unit_id, job.attempt, output)
-    error = said.error.message if isinstance(said, JobResult) and said.error else "not asked"
+    error = said.error.message if isinstance(said, JobResult) and said.error else "not requested"
     return Attempt(job.unit_id, job.attempt, error=error)
 
 
@@ -558,9 +558,9 @@ def _outcome(job: Job, said: Any, key: str) -> JobResult:
         kind = said.kind if isinstance(said, ModelError) else "other"
         error = ErrorInfo(kind, one_line(said), retryable=False)
     elif said is None:
-        error = ErrorInfo("other", "None is no text", retryable=False)
+        error = ErrorInfo("other", "the function returned None instead of text", retryable=False)
     else:
         error = ErrorInfo(
-            "other", f"{said!r:.60} is no text, which is all that a journal keeps", retryable=False
+            "other", f"{said!r:.60} is not text; a journal stores only text", retryable=False
         )
     return JobResult(job, error=error, request_hash=key)

@@ -60,7 +60,7 @@ def drive(
     kind : Kind
         Kind of evaluation.
     out : path, optional
-        Folder of the run. An interrupted run is resumed, a finished one is completed.
+        Folder of the run. An interrupted run is resumed; a finished one gets its missing answers.
     name : str
         Name of a run without a folder.
     run_id : str, optional

@@ -383,8 +383,8 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], bytes]:
         raise _NotARunError(f"{folder}: not a run: {MANIFEST} has no run_id")
     if manifest.get("status") not in ("running", "complete"):
         raise ArtifactError(
-            f"{folder}: the run is incomplete: {MANIFEST} says neither running nor complete; it "
-            "was not written by write_run. A run of eval-toolkit 1 becomes one of this edition with "
+            f"{folder}: the run is incomplete: the status in {MANIFEST} is neither running nor "
+            "complete, so write_run did not write it. Convert a run of eval-toolkit 1 with "
             f"eval-toolkit import {folder} --out runs"
         )
     return manifest, data
@@ -403,10 +403,10 @@ def run_head(path: str | Path) -> tuple[Path, dict[str, Any]]:
 
 def _check_described(folder: Path, name: str, described: Any) -> None:
     if Path(name).name != name or not isinstance(described, Mapping):
-        raise ArtifactError(f"{folder}: {MANIFEST} lists {name!r}, which is no file of a run")
+        raise ArtifactError(f"{folder}: {MANIFEST} lists {name!r}, which is not a file of a run")
     for columns in (described.get("texts", []), described.get("numbers", [])):
         if not isinstance(columns, list) or not all(isinstance(one, str) for one in columns):
-            raise ArtifactError(f"{folder}: {MANIFEST}: the columns of {name} must be texts")
+            raise ArtifactError(f"{folder}: {MANIFEST}: the column names of {name} must be texts")
 
 
 def _check_artifact(folder: Path, name: str, described: Mapping[str, Any]) -> None:

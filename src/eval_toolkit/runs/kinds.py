@@ -122,8 +122,8 @@ class Kind(Shown, Protocol[AttemptsT]):
         `ArtifactError`.
         """
         raise ArtifactError(
-            f"{run[0].path}: its kind {run[0].kind!r} does not say how it is made again from a stored "
-            "run; pass `kind`, or name `metrics` of its records"
+            f"{run[0].path}: its kind {run[0].kind!r} does not define `stored`, which restores it from "
+            "a run; pass `kind`, or `metrics` of its records"
         )
 
     def config(self) -> Mapping[str, Any]:
@@ -136,11 +136,11 @@ class Kind(Shown, Protocol[AttemptsT]):
 
     def respond(self, inputs: list[Any]) -> Sequence[Any]:
         """Return the system's answer to each input, as JSON types."""
-        raise ArtifactError(f"the kind {self.name!r} has stored attempts only")
+        raise ArtifactError(f"the kind {self.name!r} does not define `respond`")
 
     def score(self, unit: Unit, output: Any) -> Mapping[str, Any]:
         """Return the columns of one answer: numbers, or None for missing values."""
-        raise UndefinedMetricError(f"the kind {self.name!r} scores nothing")
+        raise UndefinedMetricError(f"the kind {self.name!r} does not define `score`")
 
     def metrics(self) -> Sequence[MetricSpec]:
         """Return the metrics of the columns."""
@@ -198,7 +198,7 @@ class Kind(Shown, Protocol[AttemptsT]):
 
     def advice(self) -> str:
         """Return advice on how to keep all answers of an unfinished run."""
-        return "ask for as many units and attempts"
+        return "request as many units and attempts"
 
     def refuse(self, folder: Path, begun: Mapping[str, Any], config: Mapping[str, Any]) -> None:
         """Raise with a specific message if the run in a folder is a different one."""

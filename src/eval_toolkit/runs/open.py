@@ -140,7 +140,7 @@ def _opened(folder: Path, manifest: Mapping[str, Any]) -> OpenRun:
         there = [name for name in ARTIFACTS if (folder / name).exists()]
         if there:
             raise ArtifactError(
-                f"{folder}: {there[0]} is there without a {MANIFEST}; choose another folder"
+                f"{folder}: contains {there[0]} without a {MANIFEST}; choose another folder"
             )
         Writing(folder, manifest_head(manifest, {}, folder)).begin()
         sync_folder(folder)
@@ -154,7 +154,7 @@ def _begun(folder: Path) -> dict[str, Any] | None:
         return None
     found = parse_bytes(read_regular(path), path)
     if not isinstance(found, dict) or found.get("status") not in ("running", "complete"):
-        raise ArtifactError(f"{folder}: {MANIFEST} is not of a run; choose another folder")
+        raise ArtifactError(f"{folder}: {MANIFEST} does not belong to a run; choose another folder")
     if problem := manifest_problem(found):
         raise ArtifactError(f"{folder}: {MANIFEST}: {problem}; choose another folder")
     return found

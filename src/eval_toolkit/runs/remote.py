@@ -75,7 +75,7 @@ def push_run(run: Run | str | Path, uri: str, *, overwrite: bool = False) -> str
     if exists(seal):
         if not overwrite:
             raise ArtifactError(
-                f"{address_of(uri)}: a run is there already; pass overwrite=True to replace it"
+                f"{address_of(uri)}: already contains a run; pass overwrite=True to replace it"
             )
         remove(seal)
     for name in finished.manifest["artifacts"]:
@@ -121,7 +121,7 @@ def pull_run(uri: str, run_dir: str | Path) -> Run:
     _check_address(uri)
     folder = Path(run_dir)
     if folder.exists():
-        raise ArtifactError(f"{folder}: is there already; choose another folder")
+        raise ArtifactError(f"{folder}: already exists; choose another folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".pulled-", dir=folder.parent) as staging:
         copy = Path(staging) / "run"
@@ -171,7 +171,9 @@ def _names(manifest: Any) -> list[str]:
     for name in names:
         odd = not name.isprintable() or any(sign in name for sign in "/\\:")  # C: is a drive
         if odd or name in ("", ".", "..", MANIFEST):
-            raise ArtifactError(f"{MANIFEST} names the file {name!r}; it must be in the folder")
+            raise ArtifactError(
+                f"{MANIFEST} names the file {name!r}; it must be in the folder of the run"
+            )
     return names
 
 

@@ -126,7 +126,7 @@ class ReplayModel:
         asked = " ".join(prompt.split())[-60:]
         times = f"more than {nth} answers" if nth else "an answer"
         raise ModelError(
-            f"{self.source} does not hold {times} of {self.name} to {asked!r} with these "
+            f"{self.source} does not have {times} of {self.name} to {asked!r} with these "
             "parameters",
             kind="other",
         )
@@ -165,7 +165,7 @@ class SilentModel:
 
     def _refuse(self) -> NoReturn:
         raise ModelError(
-            f"{self.source} holds no such verdict of {self.name}, and a replay makes no requests",
+            f"{self.source} has no such verdict of {self.name}, and a replay sends no requests",
             kind="other",
         )
 
@@ -268,16 +268,16 @@ def _one(
     """Return the selected model."""
     have = list(models)
     if not have:
-        raise ArtifactError(f"{source}: holds no answers of any model; nothing to replay")
+        raise ArtifactError(f"{source}: contains no answers of a model; nothing to replay")
     meant = [model for model in have if name is None or model[0] == name]
     if len(meant) == 1:
         return meant[0]
     names = ", ".join(dict.fromkeys(model[0] for model in have))
     if not meant:
-        raise InvalidInputError(f"{source}: there are no answers of {name!r}; there are of {names}")
+        raise InvalidInputError(f"{source}: contains no answers of {name!r}; choose from {names}")
     if name is None:
-        raise InvalidInputError(f"{source}: holds answers of {names}; choose one with `name`")
+        raise InvalidInputError(f"{source}: contains answers of {names}; choose one with `name`")
     raise InvalidInputError(
-        f"{source}: holds answers of {len(meant)} models called {name!r}, which differ in their "
+        f"{source}: contains answers of {len(meant)} models called {name!r}, which differ in their "
         "settings; replay a run instead"
     )

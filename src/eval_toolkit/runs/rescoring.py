@@ -61,7 +61,8 @@ def rescore(
     Returns
     -------
     Outcome
-        Cells of the same units and attempts. Its run names the source under ``rescored``.
+        Cells of the same units and attempts. The manifest of its run names the source under
+        ``rescored``.
 
     Raises
     ------
@@ -88,7 +89,7 @@ def rescore(
     source = run if isinstance(run, Run) else Run.open(run)
     if kind is not None and options:
         raise InvalidInputError(
-            f"`{next(iter(options))}` is for a kind that is made; give `kind` alone"
+            f"`{next(iter(options))}` cannot be combined with `kind`; pass `kind` alone"
         )
     made = stored_kind(source, **options) if kind is None else kind
     folder = None if out is None else Path(out)
@@ -113,8 +114,8 @@ def stored_kind(run: Run, **options: Any) -> Kind[Any]:
     ours = {kind: classes.stored for kind, classes in BUILT_IN_KINDS.items()}
     if known_name("kinds", name, ours) is None:
         raise ArtifactError(
-            f"{run.path}: is of the kind {name!r:.60}, which no installed package offers; pass "
-            "`kind`, or name `metrics` of its records"
+            f"{run.path}: has the kind {name!r:.60}, which no installed package provides; pass "
+            "`kind`, or `metrics` of its records"
         )
     found = load_plugin("kinds", name, ours, origin=read_from(run.path / MANIFEST, "kind"))
     # The name comes from the file; the options and the names in them come from the caller.

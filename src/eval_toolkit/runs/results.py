@@ -437,7 +437,7 @@ class Results(Tabled):
         systems = list(dict.fromkeys(one for place in places for one in self._systems_at(*place)))
         if wanted.system is not None and wanted.system not in systems:
             return MissingColumnError(
-                f"there is no system {wanted.system!r} there; {_hint(wanted.system, systems)}"
+                f"there is no system {wanted.system!r}; {_hint(wanted.system, systems)}"
             )
         metrics = [
             found.metric
@@ -446,7 +446,7 @@ class Results(Tabled):
         ]
         names = list(dict.fromkeys(filter(None, metrics)))
         return MissingColumnError(
-            f"there is no metric {wanted.metric!r} there; {_hint(wanted.metric, names)}"
+            f"there is no metric {wanted.metric!r}; {_hint(wanted.metric, names)}"
         )
 
     def _several(self, wanted: Address, found: Sequence[ResultCell]) -> InvalidInputError:

@@ -39,7 +39,7 @@ def refuse_changed(
         if path is not None:
             place, old, new = path
             raise ArtifactError(
-                f"{folder}: the run there has {place} = {shown_setting(old)}, this one has "
+                f"{folder}: contains a run with {place} = {shown_setting(old)}, but this one has "
                 f"{shown_setting(new)}; choose another folder"
             )
 

@@ -13,8 +13,8 @@ from eval_toolkit.runs.blocks import Block, Facts, Group, Message, Messages, Not
 from eval_toolkit.runs.selected_units import StoredRequest, StoredUnit
 from eval_toolkit.runs.shown import Shown
 
-_ANSWERED = "What was asked and answered"
-_TOO_LONG = Facts((("too long", "to be read as a whole"),))
+_ANSWERED = "Requests and answers"
+_TOO_LONG = Facts((("too long", "to be read in full"),))
 
 
 class UnknownKind(Shown):
@@ -24,8 +24,8 @@ class UnknownKind(Shown):
     def show(cls, unit: StoredUnit) -> Sequence[Block]:
         """Return the default blocks, and a note on the missing kind."""
         said = (
-            f"The kind {unit.run.kind!r:.80} is not installed here: this is what is shown of any "
-            "kind."
+            f"The kind {unit.run.kind!r:.80} is not installed; this is the display for all other "
+            "kinds."
         )
         return [*default_blocks(unit), Note(said)]
 
@@ -50,7 +50,7 @@ def default_blocks(unit: StoredUnit) -> list[Block]:
         right = unit.reference
         blocks += [] if right is None else [Text(right, "reference", "reference")]
     answered = [Group(_ANSWERED, tuple(blocks))] if blocks else []
-    return [*input_blocks(unit, "What it says"), *answered, *verdicts(unit), *hidden_requests(unit)]
+    return [*input_blocks(unit, "Input"), *answered, *verdicts(unit), *hidden_requests(unit)]
 
 
 def asked_of(unit: StoredUnit) -> list[StoredRequest]:
@@ -84,7 +84,7 @@ def prompt_blocks(outcome: JobResult) -> list[Block]:
     shown = getattr(outcome.response, "prompt", "")
     blocks: list[Block]
     if isinstance(prompt, str):
-        blocks = [Text(prompt, "Prompt, as it was sent", "prompt")] if prompt else []
+        blocks = [Text(prompt, "Prompt as sent", "prompt")] if prompt else []
     else:
         said = (
             Message(role=str(one.role.value), text=one.content, replies=one.role == "assistant")
@@ -92,8 +92,8 @@ def prompt_blocks(outcome: JobResult) -> list[Block]:
         )
         blocks = [Messages(tuple(said), "prompt")]
     if isinstance(shown, str) and shown and shown != prompt:
-        inside = Text(shown, "With its chat template")
-        blocks.append(Group("The same as the model was shown it", (inside,), folded=True))
+        inside = Text(shown, "With the chat template")
+        blocks.append(Group("The prompt as the model received it", (inside,), folded=True))
     return blocks
 
 
@@ -105,7 +105,7 @@ def request_group(request: StoredRequest, title: str = "") -> Group:
     """
     outcome = request.outcome
     if outcome is None:
-        blocks: list[Block] = [Text(request.prompt, "Prompt, as it was sent", "prompt")]
+        blocks: list[Block] = [Text(request.prompt, "Prompt as sent", "prompt")]
         blocks = blocks if request.prompt else []
         blocks += [] if request.text is None else [_TOO_LONG, Text(request.text, "answer")]
     else:
@@ -128,10 +128,10 @@ def verdicts(unit: StoredUnit) -> list[Block]:
         if not unit.whole:
             said = tuple(one for one in group.blocks if _is_said(one))
             shown = tuple(one for one in group.blocks if not _is_said(one))
-            folded = Group("What the judge was shown", shown, folded=True)
+            folded = Group("Request to the judge", shown, folded=True)
             group = Group(group.title, (*said, folded))
         found.append(group)
-    return [Group("What judges said", tuple(found))] if found else []
+    return [Group("Verdicts of judges", tuple(found))] if found else []
 
 
 def _is_said(block: Block) -> bool:

@@ -88,8 +88,8 @@ class Words:
     """Label of a failed attempt."""
     menu: str = "Samples"
     """Name of the section with single units; empty if a report has none."""
-    title: str = "What was asked, and what was answered"
-    unanswered: str = "The run holds no request about this sample."
+    title: str = "Requests and answers"
+    unanswered: str = "The run has no stored request about this sample."
     names_slice: bool = False
     """Whether the headline always names the slice."""
     multi_turn: bool = False
@@ -219,8 +219,8 @@ def kind_named(name: str) -> type[Shown]:
 def load_kind(name: str, *, origin: Origin | None = None) -> type[Shown]:
     """Return the class of a kind by its name; raise if there is none.
 
-    The name is that of a built-in kind, of an entry point, or ``package.module:object``, which
-    files must not name.
+    The name is that of a built-in kind or of an entry point, or ``package.module:object`` unless it
+    comes from a file.
 
     Examples
     --------
@@ -235,7 +235,7 @@ def load_kind(name: str, *, origin: Origin | None = None) -> type[Shown]:
         not isinstance(found, type) or Shown not in found.__mro__
     ):  # protocols do not support issubclass
         raise PluginError(
-            f"kind {name!r} is no class of a kind; inherit from eval_toolkit.runs.Kind"
+            f"kind {name!r} is not a class of kinds; inherit from eval_toolkit.runs.Kind"
         )
     return found
 

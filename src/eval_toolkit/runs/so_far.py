@@ -1,4 +1,4 @@
-"""Mean of a metric of a run that is under way, with an interval that is valid at every look."""
+"""Interim mean of a metric while a run is in progress, with an interval valid at every look."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ __all__ = ["SO_FAR", "Grading", "SoFar", "ValueSoFar", "read_so_far"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grading:
-    """How finished answers are graded while others are under way.
+    """How finished answers are graded while others are still pending.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ _STORED = ("metric", "value", "ci_low", "ci_high", "confidence", "n_units", "n_p
 
 @dataclass(slots=True)
 class SoFar:
-    """Value so far, kept in the folder of a run."""
+    """Interim value, stored in the folder of a run."""
 
     folder: Path
     grading: Grading | None
@@ -70,7 +70,7 @@ class SoFar:
     _at: int = 0
 
     def add(self, entries: "Sequence[Entry]") -> None:
-        """Grade finished requests, and write the value so far."""
+        """Grade finished requests, and write the interim value."""
         if self.grading is None:
             return
         try:
@@ -108,7 +108,7 @@ class SoFar:
 
 
 def read_so_far(folder: Path) -> ValueSoFar | None:
-    """Return the value so far of a run that is under way.
+    """Return the interim value of a run in progress.
 
     None if there is none, or if the file is malformed.
 

@@ -158,7 +158,7 @@ class SummarySpec:
     n_resamples : int, default 1000
         Number of bootstrap resamples; 0 disables all intervals.
     method : str, optional
-        Method of the intervals, as in `summarise`.
+        Interval method, as in `summarise`.
     executor : Executor, optional
         Executor of the resamples; does not change results.
 

@@ -144,7 +144,7 @@ def _text_values(side: Records, column: str) -> NDArray[Any]:
     measured = column in side.columns and (side.status[column] == "ok").any()
     if measured and not is_text(side.columns[column]):
         raise InvalidInputError(
-            f"the column {column!r} holds numbers in one subject and texts in another; give one of "
+            f"the column {column!r} contains numbers in one subject and texts in another; give one of "
             "them another name"
         )
     return side.columns[column] if measured else _full(len(side), None)
@@ -218,16 +218,18 @@ def from_table(
     else:
         have = [(s["slice"], s["scorer"]) for s in layout.subjects]
         raise MissingColumnError(
-            f"there are no records of slice {slice_name!r} and scorer {scorer!r}; there are "
+            f"there are no records of slice {slice_name!r} and scorer {scorer!r}; the run has "
             f"records of {', '.join(map(str, have)) or 'nothing'}"
         )
     rows = {name: column[start:stop] for name, column in table.items()}
     if set(rows["slice"]) - {slice_name} or set(rows["scorer"]) - {scorer}:
-        raise InvalidInputError(f"the rows of {(slice_name, scorer)} are not where they should be")
+        raise InvalidInputError(
+            f"the rows of {(slice_name, scorer)} do not match the layout of the table"
+        )
     parts = (layout.parts[name] for name in subject["parts"])
     for name in ("unit_id", "group", *parts):  # used to sort and count rows
         if any(not isinstance(one, str) for one in rows[name]):
-            raise ValueError(f"{name} holds a row without a text")
+            raise ValueError(f"{name} has a row without text")
     columns = {name: layout.columns[name] for name in subject["columns"]}
     status = {name: rows[f"{stored}.status"] for name, stored in columns.items()}
     return Records(
@@ -252,7 +254,7 @@ def _whole(column: NDArray[Any]) -> NDArray[np.int64]:
     numbers = column.astype(np.float64)
     odd = ~(np.abs(numbers) < 2**53) | (np.trunc(numbers) != numbers)
     if odd.any():
-        raise ValueError(f"the attempt {numbers[odd][0]:g} is no whole number")
+        raise ValueError(f"the attempt {numbers[odd][0]:g} is not a whole number")
     return numbers.astype(np.int64)
 
 
@@ -261,7 +263,7 @@ def _texts(name: str, column: NDArray[Any], status: NDArray[Any]) -> NDArray[Any
     texts: NDArray[Any] = column.astype(object)
     texts[status != "ok"] = None
     if any(not isinstance(text, str) for text in texts[status == "ok"]):
-        raise ValueError(f"{name} holds a row without a text whose status is ok")
+        raise ValueError(f"{name} has a row with status ok but without text")
     return texts
 
 
@@ -271,7 +273,7 @@ def _numbers(name: str, column: NDArray[Any], status: NDArray[Any]) -> NDArray[n
     odd = ~(np.abs(numbers) <= LARGEST_VALUE)
     if odd.any():
         raise ValueError(
-            f"{name} holds {numbers[odd][0]:g}; values must be finite and lie within "
+            f"{name} contains {numbers[odd][0]:g}; values must be finite and lie within "
             f"±{LARGEST_VALUE:g}"
         )
     return numbers

@@ -42,7 +42,7 @@ class Unit:
     content_hash : str, optional
         Hash of input and reference; by default computed from them.
     group : str, optional
-        Group of the unit; units of a group are resampled together. By default the unit itself.
+        Group of the unit; units of a group are resampled together. By default a group of its own.
     parts : mapping of str to str, optional
         Parts of the unit by name, such as ``{"language": "de"}``.
     input : object, optional

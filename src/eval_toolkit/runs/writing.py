@@ -164,7 +164,7 @@ def manifest_head(manifest: Any, results: Mapping[str, Any], folder: Path) -> di
     names = [source["run_id"] for source in (payload, results) if source.get("run_id")]
     if len(set(names)) > 1:
         raise InvalidInputError(
-            f"`manifest` is of run {names[0]!r} but `results` is of run {names[1]!r}"
+            f"`manifest` belongs to run {names[0]!r} but `results` to run {names[1]!r}"
         )
     least = {
         "schema_version": MANIFEST_SCHEMA_VERSION,
@@ -186,11 +186,11 @@ def _refuse(folder: Path, overwrite: bool) -> None:
         raise ArtifactError(f"{folder}: is a file; a run needs a folder")
     status = _status(folder)
     if status == "complete":
-        raise ArtifactError(f"{folder}: a finished run is there; pass overwrite=True to replace it")
+        raise ArtifactError(f"{folder}: contains a finished run; pass overwrite=True to replace it")
     there = [name for name in (MANIFEST, *ARTIFACTS) if (folder / name).exists()]
     if there and status != "running":
         raise ArtifactError(
-            f"{folder}: {there[0]} is there but is not part of an unfinished run; pass "
+            f"{folder}: contains {there[0]}, which is not part of an unfinished run; pass "
             "overwrite=True to replace it"
         )
 
@@ -295,5 +295,5 @@ class Writing:
         if staged:
             after = "the run is incomplete, write it again"
         else:
-            after = "the run that was there is as it was" if self.replaces else "nothing is left"
+            after = "the existing run is unchanged" if self.replaces else "nothing was written"
         return f"{self.folder}: the run could not be written: {why}; {after}"

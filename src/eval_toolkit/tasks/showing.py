@@ -52,7 +52,7 @@ def sample_blocks(unit: StoredUnit) -> list[Block]:
     right = [Text(text, "Reference", "reference")] if text is not None and not told else []
     return [
         *input_blocks(unit, "What is asked" if asked else "What the row says"),
-        *([Group("What was asked and answered", tuple(blocks))] if blocks else []),
+        *([Group("Requests and answers", tuple(blocks))] if blocks else []),
         *([Group("What would be right", tuple(right))] if right else []),
         *verdicts(unit),
         *hidden_requests(unit),

@@ -177,10 +177,10 @@ def test_a_run_goes_to_an_address_and_back(run: Run, bucket: str, tmp_path: Path
 
 def test_what_is_there_is_not_replaced_unasked(run: Run, bucket: str, tmp_path: Path) -> None:
     push_run(run, bucket)
-    with pytest.raises(ArtifactError, match=r"a run is there already; pass overwrite=True"):
+    with pytest.raises(ArtifactError, match=r"already contains a run; pass overwrite=True"):
         push_run(run.path, bucket)
     assert push_run(run.path, bucket, overwrite=True) == bucket
-    with pytest.raises(ArtifactError, match="is there already"):
+    with pytest.raises(ArtifactError, match="already exists"):
         pull_run(bucket, tmp_path)
 
 

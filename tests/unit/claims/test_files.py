@@ -88,7 +88,7 @@ def test_every_form_is_read(claims):
         (HEAD + CELL + 'require = "ci_low => 0.8"\n', "it must read like"),
         (HEAD + 'at = "f1"\nslice = "t"\nmin_n = 3\n', "has both at and slice"),
         (HEAD + 'at = "f1 @ x"\nmin_n = 3\n', "'f1 @ x' is no part of a run"),
-        (HEAD + 'at = "@ a=1"\nrequire = "value > 1"\n', "is no address of a cell"),
+        (HEAD + 'at = "@ a=1"\nrequire = "value > 1"\n', "is not the address of a cell"),
         (HEAD + 'at = 3\nrequire = "value > 1"\n', "`at` is 3; it must be a non-empty text"),
         (HEAD + 'at = "f1"\nno_errors = true\n', "'at' has no meaning beside 'no_errors'"),
         (HEAD + CELL + 'require = "ci_mid > 0.8"\n', "it must read like"),

@@ -227,8 +227,8 @@ class TestEveryKind:
     def test_one_line_for_a_kind_that_is_none(self, module: ModuleType) -> None:
         vars(module).update(Nothing=Nothing, three=3)
         for name, words in (
-            ("Nothing", "is no class of a kind; inherit from eval_toolkit.runs.Kind"),
-            ("three", "is no class of a kind"),
+            ("Nothing", "is not a class of kinds; inherit from eval_toolkit.runs.Kind"),
+            ("three", "is not a class of kinds"),
             ("missing", "no attribute 'missing'"),
         ):
             with pytest.raises(PluginError, match=words) as caught:

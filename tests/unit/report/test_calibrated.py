@@ -32,7 +32,7 @@ def test_rows_of_one_group_do_not_count_as_independent(rows_run: Run, twice_run:
     for run in (rows_run, twice_run):
         section = calibrated.build(run, Wanted())
         assert section is not None
-        assert "rows of one group" in section.data["figures"][0].caption
+        assert "account for groups" in section.data["figures"][0].caption
         one = scored_of(run)[0]
         assert one.groups is not None
         bins = np.minimum((one.scores * 10).astype(int), 9)
@@ -49,7 +49,7 @@ def test_rows_of_one_group_do_not_count_as_independent(rows_run: Run, twice_run:
                 plain_rate = clustered_rate(hits, None)
                 narrower += plain_rate.high - plain_rate.low < rate.high - rate.low
         assert narrower > 2  # most bins hold one row per group, and are as wide without
-    assert "a row counts once for every seed: 120 here are 60 different ones" in section.notes[0]
+    assert "a row counts once per seed: these 120 rows are 60 distinct ones" in section.notes[0]
 
 
 def test_cells_of_the_run_stand_beside_it(rows_run: Run, shown: Callable[[Section], Any]) -> None:
@@ -92,7 +92,7 @@ def test_scores_that_are_no_probabilities(tmp_path: Path) -> None:
     section = calibrated.build(run, Wanted())
     assert section is not None
     (why,) = section.data["absent"]
-    assert why == "model: its scores are no probabilities, some lie outside [0, 1]"
+    assert why == "model: its scores are not probabilities: some lie outside [0, 1]"
 
 
 def test_one_class_has_no_curve(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_a_correction_that_decides_against_the_interval_is_said() -> None:
     held_back = cell("accuracy", 0.1, 0.022, 0.214, p_value=0.025, p_adjusted=0.075)
     assert answer([held_back]) == (
         "A and B are not clearly different in accuracy: B - A = +0.100 [+0.022, +0.214]; the "
-        "interval leaves out 0, but p is 0.075 when corrected for the number of metrics and slices"
+        "interval excludes 0, but p is 0.075 when corrected for the number of metrics and slices"
     )
 
 
@@ -126,7 +126,7 @@ def test_scorers_are_named_where_there_are_several() -> None:
     assert answer(cells) == (
         "B beats A by 0.100 [0.040, 0.180] in accuracy of m; n: A is better in 1 of 2 metrics"
     )
-    assert answer([cells[0], cells[2]]).endswith("; n: no metric is decided")
+    assert answer([cells[0], cells[2]]).endswith("; n: undecided in every metric")
 
 
 def test_the_slice_is_named_where_it_is_not_everything() -> None:

@@ -132,7 +132,7 @@ class TestRows:
 
         assert told(*stored) == [
             f"{n} of 20 rows, at a threshold of 0.65 for 2a/rows and 0.5 for 2b/rows: "
-            "some may part by the threshold alone."
+            "some may differ by the threshold alone."
             for n in (0, 1)
         ]
         # A threshold that one run alone holds is no way to tell them apart.

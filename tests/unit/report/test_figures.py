@@ -84,4 +84,4 @@ def test_without_a_process_the_page_says_so(monkeypatch) -> None:
     close_workers()
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     figure = drawn(plot_metric_bars({"a": 0.5}), anchor="a", title="")
-    assert "charts are drawn in a process of their own, and none could be started" in figure.svg
+    assert "the process that draws charts could not be started" in figure.svg

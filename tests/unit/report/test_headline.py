@@ -93,7 +93,7 @@ class TestRollouts:
         assert run is not None
         data = section_of(run).data
         assert data["said"].startswith("0 of 8 prompts got through by turn ")
-        assert data["how"][-1].startswith("Whether it failed in the end is not known: ")
+        assert data["how"][-1].startswith("It is unknown whether the target failed by the end: ")
 
     def test_every_metric_is_in_one_group_and_one_is_open(self, rollout_run: Run) -> None:
         whole = main_block(rollout_run)
@@ -155,7 +155,7 @@ class TestTasks:
         assert run is not None
         # Of two for and one against, 1 of the 3 pairs agrees.
         (fact,) = [one for one in section_of(run).data["trust"] if one.name == "judge"]
-        assert fact.said.startswith("correctness: 0.333 of the pairs of its votes agree")
+        assert fact.said.startswith("correctness: 0.333 of pairs of its votes agree")
         assert fact.tone == "unknown"
 
 
@@ -187,7 +187,7 @@ class TestRows:
             "roc"
         )
         assert [one["text"] for one in page.all("span", class_="status-skipped")] == ["skipped"]
-        assert any("brier: an exception" in note for note in section.notes)
+        assert any("brier: failed with an exception" in note for note in section.notes)
 
     @pytest.mark.parametrize("order", [("broken", "bad", "good"), ("good", "bad", "broken")])
     def test_a_broken_scorer_stands_beside_the_answer(
@@ -203,7 +203,7 @@ class TestRows:
         section = section_of(run)
         assert section.data["said"] == "pr_auc on test: good 0.700, bad 0.500"
         assert section.data["how"][0].startswith("good on test")
-        assert section.notes == ["broken: an exception, not a result; look into it"]
+        assert section.notes == ["broken: failed with an exception, which may be a bug"]
         page = shown(section)
         assert "bug" in page.all("div", class_="answer")[0]["class"]
         (told,) = [plain(li["text"]) for li in page.all("li") if "boom" in li["text"]]
@@ -233,7 +233,7 @@ class TestRows:
 
 @given(k=st.integers(1, 10**6))
 def test_meanings_name_their_number(k: int) -> None:
-    assert meaning_of(f"asr@{k}") == f"it failed in at least one of {k} rollouts"
+    assert meaning_of(f"asr@{k}") == f"the target failed in at least one of {k} rollouts"
     assert meaning_of(f"right_pass@{k}") == f"at least one of {k} attempts is right"
 
 

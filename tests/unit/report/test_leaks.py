@@ -112,14 +112,14 @@ def test_dropped_rows_are_told(dropped_run: Run) -> None:
     """What was found before dropping is shown, and that it is gone."""
     section = leaks.build(dropped_run, Wanted())
     assert section is not None
-    assert "dropped before anything was measured: 2 of test" in section.lead
+    assert "dropped before scoring: 2 of test" in section.lead
     assert [one["code"] for one in section.data["findings"]] == ["LK001"]
 
 
 def test_nothing_found_is_said(tmp_path: Path, shown: Callable[[Section], Any]) -> None:
     section = leaks.build(found(tmp_path, finding(n_affected=0)), Wanted())
     assert section is not None
-    assert section.lead == "Nothing: 1 checks, no finding."
+    assert section.lead == "No findings in 1 checks."
     assert not shown(section).all("article")
 
 

@@ -51,7 +51,7 @@ def test_a_run_of_the_command_line_says_how_to_run_it_again(
     # The blank in the name is quoted for a shell, which reads the very arguments back.
     assert shlex.split(command["text"]) == ["eval-toolkit", *args]
     assert section.data["no_command"] == ""
-    assert any("add --overwrite or name another --save" in one for one in section.data["caveats"])
+    assert any("add --overwrite or choose another --save" in one for one in section.data["caveats"])
     # Every number depends on the rows that the threshold was chosen on, too.
     digests = {path: f"sha256:{sha256(path.read_bytes()).hexdigest()}" for path in (data, other)}
     assert run.manifest["data_hashes"] == {str(path): digests[path] for path in digests}
@@ -67,7 +67,7 @@ def test_a_command_with_a_secret_says_what_to_put_in(tmp_path: Path) -> None:
     section = section_of(run)
     assert "sk-abcdef" not in json.dumps(section.data, default=str)
     assert "[redacted]" in section.data["command"]
-    assert any("[redacted] stands for a secret" in one for one in section.data["caveats"])
+    assert any("[redacted] replaces a secret" in one for one in section.data["caveats"])
 
 
 def test_code_has_no_command_and_none_is_invented(judged_run: Run, shown: Shown) -> None:
@@ -77,7 +77,7 @@ def test_code_has_no_command_and_none_is_invented(judged_run: Run, shown: Shown)
     assert "No command line is stored" in page.all("section")[0]["text"]
     assert dict(section.data["settings"])["on_error"] == "exclude"
     # The task is a class of the tests: the run cannot tell its code.
-    assert any("class of your own, tests.support.report_asked_runs:Sums" in one
+    assert any("user-defined class, tests.support.report_asked_runs:Sums" in one
                for one in section.data["caveats"])  # fmt: skip
 
 
@@ -95,9 +95,9 @@ def test_task_models_judges_and_usage(judged_run: Run) -> None:
     assert facts["The run"]["seeds"] == "run 42"
     assert {"adder", "judge correctness"} <= set(facts["Models"])
     # 12 requests, one of which failed; the judge saw the other 11.
-    assert "12 requests" in facts["What it took"]["counts"]
-    assert facts["What it took"]["judge correctness"].startswith("11 requests")
-    assert facts["Data"]["the items asked about"].endswith(judged_run.manifest["item_set_hash"])
+    assert "12 requests" in facts["Usage"]["counts"]
+    assert facts["Usage"]["judge correctness"].startswith("11 requests")
+    assert facts["Data"]["items"].endswith(judged_run.manifest["item_set_hash"])
 
 
 def test_rollouts_tell_tester_and_target(rollout_run: Run) -> None:
@@ -109,7 +109,7 @@ def test_rollouts_tell_tester_and_target(rollout_run: Run) -> None:
 
 def test_changes_without_a_commit_are_a_caveat(tmp_path: Path) -> None:
     run = written_rows(tmp_path, [0, 1], [0.1, 0.9], git_sha="a" * 40, dirty_flag=True)
-    assert any("changes that are in no commit" in one for one in section_of(run).data["caveats"])
+    assert any("uncommitted changes" in one for one in section_of(run).data["caveats"])
     assert facts_of(run)["The run"]["commit"].startswith("a" * 40)
 
 

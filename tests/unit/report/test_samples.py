@@ -109,7 +109,7 @@ class TestChosen:
     def test_equal_grades_are_neither_the_best_nor_the_lowest(self) -> None:
         records = Records.from_columns({"f1": [0.5, 0.5]}, unit_id=list("ab"))
         (found,) = lists_by(records, "f1", True, 5)
-        assert (found["title"], found["verdict"]) == ("Grades, all alike", "")
+        assert (found["title"], found["verdict"]) == ("Grades, all equal", "")
 
     def test_less_may_be_better(self) -> None:
         records = Records.from_columns({"bits": [0.5, 0.1, 0.9]}, unit_id=list("abc"))
@@ -168,7 +168,7 @@ class TestCards:
                 (prompt,) = (
                     block
                     for group in card["blocks"]
-                    if group.title == "What was asked and answered"
+                    if group.title == "Requests and answers"
                     for block in group.blocks
                     if isinstance(block, Messages)
                 )
@@ -250,7 +250,7 @@ class TestCards:
         cards = [card for one in section.data["lists"] for card in one["cards"]]
         assert not any(texts(card["blocks"], "prompt") for card in cards)
         assert all(card["grades"] for card in cards)
-        assert "holds no request" in shown(section).all("section")[0]["text"]
+        assert "no stored request" in shown(section).all("section")[0]["text"]
 
 
 class TestReferences:
@@ -339,9 +339,9 @@ class TestReferences:
             assert [choices(card["blocks"]).choices for card in lists_of(old)[verdict]] == [
                 choices(card["blocks"]).choices for card in cards
             ]
-        assert "holds no references" in section_of(old).notes[0]
+        assert "has no references" in section_of(old).notes[0]
         open_ended = section_of(self.old(judged_run, tmp_path / "sums"))
-        assert "holds no references" in open_ended.notes[0]
+        assert "has no references" in open_ended.notes[0]
         cards = [card for one in open_ended.data["lists"] for card in one["cards"]]
         assert {text(card["blocks"], "reference") for card in cards} == {None}
 

@@ -108,7 +108,7 @@ def test_of_many_slices_the_worst_are_drawn(tmp_path: Path, higher: bool) -> Non
     described = section.data["figures"][0].spec["description"]
     assert all(f" s{i:02}: " in described for i in worst)
     assert described.count(": 0.") == 5
-    assert section.notes == ["model: 61 slices, the 5 with the least favourable accuracy are drawn"]
+    assert section.notes == ["model: 61 slices, the 5 with the worst accuracy are drawn"]
     assert len(section.data["tables"][0].texts()) == 61
 
 
@@ -117,7 +117,7 @@ def test_the_least_favourable_brier_is_the_highest(tmp_path: Path) -> None:
     given = {f"s{i:02}": {"model": {"brier": i / 60}} for i in range(60)}
     section = slices.build(stored_cells(tmp_path, given), Wanted(n_samples=4))
     assert section is not None
-    assert section.notes == ["model: 60 slices, the 4 with the least favourable brier are drawn"]
+    assert section.notes == ["model: 60 slices, the 4 with the worst brier are drawn"]
     described = section.data["figures"][0].spec["description"]
     assert [f"s{i:02}: " in described for i in (0, 55, 56, 59)] == [False, False, True, True]
 
@@ -137,12 +137,14 @@ def test_a_slice_beside_others_is_no_whole(tmp_path: Path) -> None:
     given = {name: {"model": {"accuracy": value}} for name, value in values.items()}
     section = slices.build(stored_cells(tmp_path, given), Wanted())
     assert section is not None
-    assert section.lead.startswith("3 slices: model goes from 0.500 on de to 0.900 on ones.")
+    assert section.lead.startswith("3 slices: model ranges from 0.500 on de to 0.900 on ones.")
     assert "dashed" not in section.data["figures"][0].caption
     of_all = stored_cells(tmp_path / "all", {"de": given["de"], "all": given["en"]} | given)
     section = slices.build(of_all, Wanted())
     assert section is not None
-    assert section.lead.startswith("all and 3 slices: model goes from 0.500 on de to 0.900 on ones")
+    assert section.lead.startswith(
+        "all and 3 slices: model ranges from 0.500 on de to 0.900 on ones"
+    )
     assert section.data["figures"][0].caption == "The dashed line is all."
 
 
@@ -188,7 +190,7 @@ def test_folds_are_shown_below_their_mean(tmp_path: Path) -> None:
     assert section is not None
     assert section.title == "accuracy by fold"
     assert section.lead.startswith(
-        "test, mean of 2 folds and 2 folds: model goes from 0.700 on fold=0 to 0.800 on fold=1."
+        "test, mean of 2 folds and 2 folds: model ranges from 0.700 on fold=0 to 0.800 on fold=1."
     )
     (table,) = section.data["tables"]
     assert [row[:3] for row in table.texts()] == [

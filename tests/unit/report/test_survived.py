@@ -120,7 +120,7 @@ def test_charts_bring_their_numbers(rollout_run: Run) -> None:
 
 def test_what_happened_in_each_turn(rollout_run: Run) -> None:
     (table,) = [
-        one for one in section_of(rollout_run).data["tables"] if one.title.startswith("Turn by")
+        one for one in section_of(rollout_run).data["tables"] if one.title.startswith("By turn")
     ]
     columns = dict(zip(table.header, zip(*table.texts(), strict=True), strict=True))
     assert columns["broke"] == ("1", "0")

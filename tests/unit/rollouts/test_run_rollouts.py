@@ -149,7 +149,7 @@ class TestStored:
         run_rollouts(system(), SEEDS, tmp_path / "r")
         with pytest.raises(ArtifactError, match="system_prompt"):
             run_rollouts(system(system_prompt="Be good."), SEEDS, tmp_path / "r")
-        with pytest.raises(ArtifactError, match="seed = 42, this one has 7"):
+        with pytest.raises(ArtifactError, match="seed = 42, but this one has 7"):
             run_rollouts(system(), SEEDS, tmp_path / "r", seed=7)
 
     def test_a_task_run_is_refused(self, tmp_path):
@@ -317,7 +317,7 @@ class TestUnfinished:
     )
     def test_another_shape_is_refused_before_anything_is_asked(self, tmp_path, change, match):
         self.interrupt(tmp_path / "r")
-        with pytest.raises(ArtifactError, match=f"the run there has {match} = "):
+        with pytest.raises(ArtifactError, match=f"contains a run with {match} = "):
             self.go_on(tmp_path / "r", **change)
         assert CALLS == []
 

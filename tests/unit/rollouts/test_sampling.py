@@ -491,7 +491,7 @@ class TestGivingUp:
             calls.append(len(states))
             raise ModelError("the key is not accepted", kind="auth")
 
-        with pytest.raises(ModelError, match="cannot be asked: the key is not accepted"):
+        with pytest.raises(ModelError, match="cannot be called: the key is not accepted"):
             self.rolled(target)
         assert calls == [300]
 
@@ -514,7 +514,7 @@ class TestGivingUp:
             await asyncio.sleep(0)
             raise ModelError("the key is not accepted", kind="auth")
 
-        with pytest.raises(ModelError, match="cannot be asked"):
+        with pytest.raises(ModelError, match="cannot be called"):
             self.rolled(target, concurrency=4)
         assert len(calls) <= 8
 

@@ -170,7 +170,9 @@ def test_texts_are_stored_as_texts(tmp_path):
 def test_numbers_and_texts_do_not_share_a_column(tmp_path):
     records = voting_records()
     records["test", "o"] = Records.from_columns({"answer": [1.0]})
-    with pytest.raises(InvalidInputError, match="'answer' holds numbers in one subject and texts"):
+    with pytest.raises(
+        InvalidInputError, match="'answer' contains numbers in one subject and texts"
+    ):
         write_run(tmp_path / "r1", results=payload(), manifest={}, records=records)
 
 
@@ -198,7 +200,7 @@ def test_a_text_that_is_ok_and_not_there_is_refused(tmp_path):
     manifest = copy.deepcopy(dict(run.manifest))
     manifest["artifacts"][path.name]["sha256"] = sha256_file(path)
     write_json_strict(seal_manifest(manifest), run.path / "manifest.json")
-    with pytest.raises(ArtifactError, match="answer holds a row without a text whose status is ok"):
+    with pytest.raises(ArtifactError, match="answer has a row with status ok but without text"):
         Run.open(run.path).records("test", "m")
 
 
@@ -294,18 +296,18 @@ def test_a_missing_file_is_refused(run):
 def test_a_manifest_cannot_point_outside(run):
     manifest = {**run.manifest, "artifacts": {**run.manifest["artifacts"], "../x": {"sha256": "0"}}}
     write_json_strict(seal_manifest(manifest), run.path / "manifest.json")
-    with pytest.raises(ArtifactError, match=r"lists '../x', which is no file of a run"):
+    with pytest.raises(ArtifactError, match=r"lists '../x', which is not a file of a run"):
         Run.open(run.path)
 
 
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"attempt": 1.5}, "the attempt 1.5 is no whole number"),
-        ({"attempt": math.inf}, "the attempt inf is no whole number"),
+        ({"attempt": 1.5}, "the attempt 1.5 is not a whole number"),
+        ({"attempt": math.inf}, "the attempt inf is not a whole number"),
         ({"attempt": "one"}, "could not convert string to float"),
-        ({"reward": math.inf}, "reward holds inf; values must be finite"),
-        ({"reward": -1e200}, r"reward holds -1e\+200; values must be finite"),
+        ({"reward": math.inf}, "reward contains inf; values must be finite"),
+        ({"reward": -1e200}, r"reward contains -1e\+200; values must be finite"),
     ],
 )
 def test_records_that_were_sealed_again_are_read_as_numbers_or_refused(run, change, problem):
@@ -348,7 +350,7 @@ def test_states_of_folders_that_are_no_finished_run(tmp_path):
     (tmp_path / "manifest.json").write_text('{"run_id": "r", "stat')
     assert run_state(tmp_path).startswith("incomplete: ")
     (tmp_path / "manifest.json").write_text('{"run_id": "r"}')
-    assert "was not written by write_run" in run_state(tmp_path)
+    assert "write_run did not write it" in run_state(tmp_path)
     (tmp_path / "manifest.json").write_text('{"run_id": "r", "status": "running"}')
     assert run_state(tmp_path) == "incomplete: writing it was interrupted"
     with pytest.raises(ArtifactError, match="the run is incomplete: writing it was interrupted"):
@@ -374,7 +376,7 @@ def test_a_folder_with_nothing_but_a_dead_lock_is_incomplete(tmp_path):
 
 
 def test_a_finished_run_is_not_replaced_unasked(run):
-    with pytest.raises(ArtifactError, match="a finished run is there; pass overwrite=True"):
+    with pytest.raises(ArtifactError, match="contains a finished run; pass overwrite=True"):
         write_run(run.path, results=payload(value=0.1), manifest={})
     assert Run.open(run.path).results == payload()
 
@@ -392,7 +394,9 @@ def test_replacing_leaves_nothing_of_the_old_run(run):
 
 def test_files_that_are_no_run_are_not_replaced_unasked(tmp_path):
     (tmp_path / "results.json").write_text("precious")
-    with pytest.raises(ArtifactError, match=r"results.json is there but is not part of an unfin"):
+    with pytest.raises(
+        ArtifactError, match=r"contains results.json, which is not part of an unfin"
+    ):
         write_run(tmp_path, results=payload(), manifest={})
     assert (tmp_path / "results.json").read_text() == "precious"
     assert write_run(tmp_path, results=payload(), manifest={}, overwrite=True).run_id == "r1"
@@ -410,7 +414,9 @@ def test_an_unfinished_run_is_taken_over(tmp_path):
 
 
 def test_names_of_the_run_must_agree(tmp_path):
-    with pytest.raises(InvalidInputError, match="`manifest` is of run 'a' but `results` is of run"):
+    with pytest.raises(
+        InvalidInputError, match="`manifest` belongs to run 'a' but `results` to run"
+    ):
         write_run(tmp_path / "r", results=payload("b"), manifest={"run_id": "a"})
     assert not (tmp_path / "r").exists()
     nameless = {"config": {}, "by_slice": {}}
@@ -495,7 +501,9 @@ def test_records_altered_after_the_run_was_opened_are_refused(tmp_path):
 
 def test_text_that_is_no_unicode_is_refused_and_nothing_is_left(tmp_path):
     records = Records.from_columns({"score": [1.0]}, unit_id=["\ud800"])
-    with pytest.raises(ArtifactError, match=r"the run could not be written: .*; nothing is left"):
+    with pytest.raises(
+        ArtifactError, match=r"the run could not be written: .*; nothing was written"
+    ):
         write_run(tmp_path / "r", results=payload(), manifest={}, records={("s", "m"): records})
     assert list(tmp_path.iterdir()) == []
 
@@ -618,7 +626,7 @@ def full_disk_at(monkeypatch, step):
 def test_a_full_disk_leaves_the_old_run(run, monkeypatch, step):
     before = contents(run.path)
     full_disk_at(monkeypatch, step)
-    with pytest.raises(ArtifactError, match="written: No space left on device; the run that was"):
+    with pytest.raises(ArtifactError, match="written: No space left on device; the existing run"):
         write_run(
             run.path, results=payload(), manifest={}, records=some_records(0.5), overwrite=True
         )
@@ -645,7 +653,7 @@ def test_a_full_disk_leaves_nothing_of_a_new_run(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(atomic.os, "fsync", full)
-    with pytest.raises(ArtifactError, match="No space left on device; nothing is left"):
+    with pytest.raises(ArtifactError, match="No space left on device; nothing was written"):
         write_run(tmp_path / "new", results=payload(), manifest={})
     assert list(tmp_path.iterdir()) == []
 
@@ -672,7 +680,7 @@ except ValueError as error:
         [sys.executable, "-c", code, str(run.path)], capture_output=True, text=True, check=True
     )
     assert "the run could not be written" in done.stdout
-    assert "the run that was there is as it was" in done.stdout
+    assert "the existing run is unchanged" in done.stdout
     assert len(done.stdout.splitlines()) == 1
     assert Run.open(run.path).results == payload()
     assert not list(run.path.glob(".*"))

@@ -79,7 +79,7 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
 def test_what_is_not_a_run_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text('{"name": "an app"}')
     with (
-        pytest.raises(ArtifactError, match="not of a run; choose another folder"),
+        pytest.raises(ArtifactError, match="does not belong to a run; choose another folder"),
         open_run(tmp_path, manifest=HEAD),
     ):
         pass

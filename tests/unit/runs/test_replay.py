@@ -129,9 +129,9 @@ def test_what_is_not_stored_is_an_error_that_says_so(source):
     outcomes = run_jobs(jobs, ReplayModel(path))
     assert outcomes[-2].error.kind == "other"
     assert outcomes[-2].error.message.endswith(
-        " does not hold an answer of clever to 'never asked' with these parameters"
+        " does not have an answer of clever to 'never asked' with these parameters"
     )
-    assert "does not hold more than 1 answers of clever" in outcomes[-1].error.message
+    assert "does not have more than 1 answers of clever" in outcomes[-1].error.message
     other = GenerateRequest("question 0", max_tokens=3)
     with pytest.raises(ModelError, match="with these parameters"):
         asyncio.run(ReplayModel(path).generate(other))
@@ -151,10 +151,10 @@ def test_a_cache_of_several_models_needs_a_name(tmp_path):
             run_jobs(JOBS[:1], CachedModel(ScriptedModel(f"I am {name}", name=name), cache))
     path = tmp_path / "cache.sqlite"
     with pytest.raises(
-        InvalidInputError, match="holds answers of one, two; choose one with `name`"
+        InvalidInputError, match="contains answers of one, two; choose one with `name`"
     ):
         ReplayModel(path)
-    with pytest.raises(InvalidInputError, match="no answers of 'three'; there are of one, two"):
+    with pytest.raises(InvalidInputError, match="no answers of 'three'; choose from one, two"):
         ReplayModel(path, name="three")
     assert said(run_jobs(JOBS[:1], ReplayModel(path, name="two"))) == ["I am two"]
 
@@ -184,11 +184,11 @@ def test_nothing_to_replay_is_said(tmp_path):
     with pytest.raises(ArtifactError, match="not a run"):
         ReplayModel(tmp_path)
     stored_run(tmp_path / "r", run_jobs(JOBS, recorded()), recorded(), {})
-    with pytest.raises(ArtifactError, match="holds no answers of any model"):
+    with pytest.raises(ArtifactError, match="contains no answers of a model"):
         ReplayModel(tmp_path / "r")
     (tmp_path / "empty.jsonl").touch()
     with pytest.raises(ArtifactError, match="does not say which model it recorded"):
         ReplayModel(tmp_path / "empty.jsonl")
     ResponseCache(tmp_path / "empty.sqlite").close()
-    with pytest.raises(ArtifactError, match="holds no answers of any model"):
+    with pytest.raises(ArtifactError, match="contains no answers of a model"):
         ReplayModel(tmp_path / "empty.sqlite")

@@ -138,10 +138,10 @@ class TestFinding:
         [
             ("f1", InvalidInputError, "'f1 @ slice=dev / m' or 'f1 @ slice=test / m'"),
             ("f1 @ language=de", InvalidInputError, "'f1 @ slice=test&language=de / m'"),
-            ("ff1 @ slice=dev", MissingColumnError, "no metric 'ff1' there; did you mean 'f1'"),
+            ("ff1 @ slice=dev", MissingColumnError, "no metric 'ff1'; did you mean 'f1'"),
             ("f1 @ slice=tst", MissingColumnError, "did you mean 'slice=test'? There is"),
             ("f1 @ language=fr", MissingColumnError, "no part 'language=fr'; did you mean"),
-            ("f1 @ slice=dev / x", MissingColumnError, "no system 'x' there; there is 'm'"),
+            ("f1 @ slice=dev / x", MissingColumnError, "no system 'x'; there is 'm'"),
             ("f1 @ slice=val", MissingColumnError, "no part 'slice=val'"),
         ],
     )

@@ -395,20 +395,20 @@ def test_other_graders_need_no_answer(tmp_path):
 @pytest.mark.parametrize(
     ("task", "who", "options", "said"),
     [
-        (sums(num_fewshot=2), model(), {}, "task.num_fewshot = 0, this one has 2"),
+        (sums(num_fewshot=2), model(), {}, "task.num_fewshot = 0, but this one has 2"),
         (sums(12), model(), {}, "the data have changed (12 rows, were 24)"),
         (
             Sums(rows={"test": [*ROWS[:-1], {**ROWS[-1], "b": 1}], "train": TRAIN}),
             *(model(), {}, "the data have changed (24 rows, as before)"),
         ),
         (Reworded(rows={"test": ROWS, "train": TRAIN}), model(), {}, "the prompts have changed"),
-        (Choose(rows=PLAIN_ROWS), model(), {}, 'task.name = "Sums", this one has "Choose"'),
-        (sums(), model(name="other"), {}, 'model.name = "adder", this one has "other"'),
+        (Choose(rows=PLAIN_ROWS), model(), {}, 'task.name = "Sums", but this one has "Choose"'),
+        (sums(), model(name="other"), {}, 'model.name = "adder", but this one has "other"'),
         (sums(), model("7"), {}, "model.description.answers = "),
-        (sums(), model(), {"temperature": 0.5}, "decoding.temperature = 0.0, this one has 0.5"),
-        (sums(), model(), {"stop": ["X"]}, 'decoding.stop = ["\\n"], this one has ["X"]'),
-        (sums(), model(), {"formatter": "plain"}, 'formatter = "chat", this one has "plain"'),
-        (sums(), model(), {"seed": 7}, "seed = 42, this one has 7"),
+        (sums(), model(), {"temperature": 0.5}, "decoding.temperature = 0.0, but this one has 0.5"),
+        (sums(), model(), {"stop": ["X"]}, 'decoding.stop = ["\\n"], but this one has ["X"]'),
+        (sums(), model(), {"formatter": "plain"}, 'formatter = "chat", but this one has "plain"'),
+        (sums(), model(), {"seed": 7}, "seed = 42, but this one has 7"),
     ],
 )
 def test_another_run_does_not_go_into_the_folder(tmp_path, task, who, options, said):

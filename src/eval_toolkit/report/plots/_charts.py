@@ -109,7 +109,7 @@ def even_edges(low: float, high: float, n_bins: int, name: str) -> FloatArray:
     """
     if not math.isfinite(high - low):
         raise InvalidInputError(
-            f"`{name}` goes from {low:g} to {high:g}; the range is too large to draw"
+            f"`{name}` ranges from {low:g} to {high:g}; this range is too large to draw"
         )
     edges = np.linspace(low, high, n_bins + 1)
     if (np.diff(edges) > 0).all():

@@ -136,7 +136,7 @@ def baseline(axes: Axes, curve: Any, *, steps: bool) -> list[Any]:
     is_pair = isinstance(curve, (Sequence, np.ndarray)) and not isinstance(curve, str)
     if not is_pair or np.ndim(curve) == 0 or len(curve) != 2:
         raise InvalidTypeError(
-            f"`baseline_curve` is {curve!r:.80}; give the rates on x and those on y as a pair"
+            f"`baseline_curve` is {curve!r:.80}; pass a pair of arrays, the rates on x and on y"
         )
     x, y = (validation.vector(part, f"baseline_curve[{at}]") for at, part in enumerate(curve))
     validation.same_length(x, y, ("baseline_curve[0]", "baseline_curve[1]"))
@@ -157,8 +157,8 @@ def band_layers(axes: Axes, band: CurveBand | None, kind: str, n_rows: int) -> l
         )
     if (band.kind, band.n_rows) != (kind, n_rows):
         raise InvalidInputError(
-            f"`band` is of a {band.kind} curve of {band.n_rows} rows; this is a {kind} curve of "
-            f"{n_rows}"
+            f"`band` belongs to a {band.kind} curve with {band.n_rows} rows, but this is a {kind} "
+            f"curve with {n_rows}; compute it from the same rows"
         )
     columns = [significant(values) for values in (band.x, band.low, band.high)]
     rows = [{"x": x, "y": low, "y2": high} for x, low, high in zip(*columns, strict=True)]

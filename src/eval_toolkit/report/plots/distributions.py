@@ -68,13 +68,13 @@ def plot_bootstrap_distribution(
     --------
     >>> chart = plot_bootstrap_distribution([0.1, 0.2, 0.3], ci_low=0.1, ci_high=0.3)
     >>> chart.to_dict()["description"]
-    'Difference over 3 bootstrap draws: median +0.200, interval [+0.100, +0.300], which leaves out zero.'
+    'Difference over 3 bootstrap replicates: median +0.200, interval [+0.100, +0.300], which excludes zero.'
     """
     alt = altair()
     values = validation.vector(deltas, "deltas")
     low, high = validation.number(ci_low, "ci_low"), validation.number(ci_high, "ci_high")
     if low > high:
-        raise InvalidInputError(f"`ci_low` is {low:g} and `ci_high` {high:g}; swap them")
+        raise InvalidInputError(f"`ci_low` is {low:g}, above `ci_high`, {high:g}; swap them")
     label = heading(value_label, "value_label")
     n_bins = validation.bin_count(bins, "bins", low=1)
     edges = even_edges(float(values.min()), float(values.max()), n_bins, "deltas")
@@ -114,12 +114,12 @@ def plot_bootstrap_distribution(
         .mark_rule(color=NEUTRALS["ink"], strokeDash=[4, 4], strokeWidth=1.25)
         .encode(x=x),
     ]
-    zero = "holds" if low <= 0.0 <= high else "leaves out"
+    zero = "contains" if low <= 0.0 <= high else "excludes"
     return finished(
         alt.layer(*layers),
         title=title,
         figsize=figsize,
-        description=f"{label} over {len(values):,} bootstrap draws: median "
+        description=f"{label} over {len(values):,} bootstrap replicates: median "
         f"{nice(float(np.median(values)), True)}, interval {said}, which {zero} zero.",
         default=(6.0, 3.2),
     )
@@ -177,7 +177,7 @@ def plot_pareto_frontier(
     costs, values = validation.vector(cost, "cost"), validation.vector(metric, "metric")
     validation.same_length(costs, values, ("cost", "metric"))
     if isinstance(point_labels, str) or len(point_labels) != len(costs):
-        raise InvalidInputError(f"`point_labels` must hold {len(costs)} names, one per point")
+        raise InvalidInputError(f"`point_labels` must contain {len(costs)} names, one per point")
     best = _frontier(costs, values if higher_metric_is_better else -values)
     names = {
         "x": heading(cost_label, "cost_label"),

@@ -97,11 +97,13 @@ def _numbers(grid: ArrayLike) -> NDArray[np.float64]:
     try:
         values = array.astype(np.float64)  # None becomes NaN
     except (TypeError, ValueError):
-        raise InvalidInputError("`grid` must hold numbers, and NaN where there is none") from None
+        raise InvalidInputError(
+            "`grid` must contain numbers, with NaN for missing values"
+        ) from None
     if values.ndim != 2 or values.size == 0:
         raise InvalidInputError(f"`grid` must be 2-D and not empty, got shape {values.shape}")
     if np.isinf(values).any():
-        raise InvalidInputError("`grid` holds an infinity; use NaN where there is no value")
+        raise InvalidInputError("`grid` contains an infinity; use NaN for missing values")
     return values
 
 
@@ -113,7 +115,7 @@ def _labels(
         (col_labels, "col_labels", values.shape[1]),
     ):
         if isinstance(labels, str) or len(labels) != size:
-            raise InvalidInputError(f"`{name}` must hold {size} names, as `grid` does")
+            raise InvalidInputError(f"`{name}` has {len(labels)} names, but `grid` needs {size}")
     return unique_names(row_labels), unique_names(col_labels)
 
 

@@ -60,6 +60,6 @@ def picture(spec: Mapping[str, Any], kind: str, **options: Any) -> bytes:
         ) from error
     except OSError as error:
         raise ArtifactError(
-            f"charts are drawn in a process of their own, and none could be started: {error}"
+            f"the process that draws charts could not be started: {error}"
         ) from error
     return base64.b64decode(drawn)

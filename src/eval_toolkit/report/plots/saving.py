@@ -116,7 +116,7 @@ def _target(path: Any, permitted: Collection[str]) -> Path:
             f"`path` is {str(target)!r:.200}; its suffix must be one of {', '.join(allowed)}"
         )
     if not target.parent.is_dir():
-        raise MissingFileError(f"{target.parent}: there is no such folder; create it first")
+        raise MissingFileError(f"{target.parent}: no such folder; create it first")
     return target
 
 
@@ -131,7 +131,7 @@ def _rendered(chart: Any, suffix: str, dpi: int) -> bytes:
 
 
 def _vega_lite_version(converter: Any) -> str:
-    """Return Altair's Vega-Lite version if the converter supports it, else the newest it does."""
+    """Return Altair's Vega-Lite version if the converter supports it, else its newest version."""
     wanted = ".".join(altair().SCHEMA_VERSION.lstrip("v").split(".")[:2])
     known: list[str] = converter.get_vegalite_versions()
     return wanted if wanted in known else known[-1]

@@ -60,7 +60,7 @@ def thin_curve(
     limit = validation.integer(max_points, "max_points", low=2)
     steps = np.diff(across)
     if (steps > 0).any() and (steps < 0).any():
-        raise InvalidInputError("`x` goes forth and back; the points of a curve must be in order")
+        raise InvalidInputError("`x` is not monotonic; sort the points of the curve by x")
     kept = _farthest_first(_unit(across), _unit(up), limit)
     return across[kept], up[kept]
 

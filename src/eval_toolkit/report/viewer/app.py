@@ -91,7 +91,7 @@ def _endpoint(where: str) -> Any:
         except NotFoundError as error:
             return message(str(error), 404)
         except FileNotFoundError:  # removed in the meantime
-            return message("What this page is about is no longer there.", 404)
+            return message("The run or file of this page no longer exists.", 404)
         except EvalToolkitError as error:
             return message(str(error), 409, bug=True)
         return response
@@ -102,7 +102,7 @@ def _endpoint(where: str) -> Any:
 def message(text: str, status: int, *, bug: bool = False) -> "Response":
     """Return a page with a single message.
 
-    ``bug`` tells whether the message is about a bug.
+    ``bug`` tells whether the message reports a bug.
     """
     from starlette.responses import HTMLResponse
 

@@ -101,7 +101,7 @@ def read_filter(given: Mapping[str, str], shape: Shape) -> tuple[Filter, list[st
         text = given.get(name, "").strip()
         bound = finite(text)
         if text and bound is None:
-            ignored.append(f"{text!r} is no number")
+            ignored.append(f"{text!r} is not a number")
         elif text and column not in shape.numbers:
             ignored.append("a range needs a column of numbers")
         else:
@@ -191,8 +191,8 @@ def _is_shown(name: str, wanted: Filter) -> bool:
 def shown_columns(shape: Shape, wanted: Filter, verdicts: Verdicts | None) -> list[str]:
     """Return the measured columns shown in a list.
 
-    By default these are the filtered and sorted ones, the label, the one that decides and those of
-    graders; the others only if the run has no texts, such as answers.
+    By default these are the filtered and sorted columns, the label, the column that determines the
+    verdict, and those of graders; other columns only if the run has no texts, such as answers.
     """
     if wanted.columns:
         return [name for name in shape.columns if f"value.{name}" in wanted.columns]
@@ -286,7 +286,9 @@ def _judged(verdicts: Verdicts, shape: Shape, words: Words) -> str:
     """Return what a verdict means, in words; "" without verdicts."""
     column, rule = verdicts.column, verdicts.rule
     if rule.kind == "threshold":
-        at = "its own threshold" if math.isnan(rule.threshold) else f"{rule.threshold:.6g}"
+        at = (
+            "the threshold of its scorer" if math.isnan(rule.threshold) else f"{rule.threshold:.6g}"
+        )
         positive = shape.label_names.get(1.0, "1")
         return f"A {column} of at least {at} means {visible(positive, _TEXT_AT_MOST)}."
     if rule.kind == "binary":

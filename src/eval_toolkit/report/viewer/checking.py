@@ -59,7 +59,7 @@ class Checks:
     def of(self, run: ListedRun, *, wait_s: float | None = None) -> str:
         """Return how a finished run was altered; "" while the check is pending.
 
-        ``wait_s`` are seconds to wait for the hashes of large files; by default a short time.
+        ``wait_s`` is how long to wait for the hashes of large files; by default a short time.
         """
         stamps = written(run.path)
         with self._lock:

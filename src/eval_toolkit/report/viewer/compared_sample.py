@@ -97,7 +97,7 @@ def _other(a: Record, b: Record) -> str:
     if a.unit_id != b.unit_id:
         return f"A's id is {a.unit_id!r}, B's is {b.unit_id!r}"
     if a.content_hash and b.content_hash and a.content_hash != b.content_hash:
-        return "the content of this unit has another hash in B than in A"
+        return "the hash of the content of this unit differs between A and B"
     return ""
 
 

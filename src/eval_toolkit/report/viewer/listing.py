@@ -105,7 +105,7 @@ class RunList:
         return [one.run for one in self._known.values()]
 
     def run(self, key: str) -> ListedRun | None:
-        """Return the run of a key; None if there is none."""
+        """Return the run with a key; None if there is none."""
         path = self._by_key.get(key)
         if path is None:
             self.runs()
@@ -209,7 +209,7 @@ def _measured(run: Run) -> dict[str, Any]:
     names = dict.fromkeys(one.scorer for one in blocks)
     for number in () if cell is None else (cell.value, cell.low, cell.high):
         if not (number is None or (isinstance(number, int | float) and abs(number) <= _MOST)):
-            raise ValueError(f"{number!r:.60} is no number")
+            raise ValueError(f"{number!r:.60} is not a number")
     n = cell.n_units if cell is not None else None
     n = n if n is not None or block is None else block.n
     records = run.manifest["artifacts"].get(RECORDS)

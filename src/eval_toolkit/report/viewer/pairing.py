@@ -113,7 +113,7 @@ class Pair:
             columns = {" / ".join(main): main}
         subjects = _subjects(runs[0].subjects, runs[1].subjects)
         if not subjects or not columns:
-            raise ArtifactError("one of the runs has no measured values to look at")
+            raise ArtifactError("one of the runs has no measured values to compare")
         return cls(a, b, *shapes, subjects, columns, directions)
 
     def column(self, asked: str) -> str:

@@ -24,8 +24,8 @@ def previews(
 ) -> Mapping[int, Mapping[str, str]]:
     """Return the beginnings of the texts of records.
 
-    Texts are keyed by record number and name; absent ones are left out. In very large runs, records
-    from all over the table have no answers, which would take longer than the rest of the page.
+    Texts are keyed by record number and name; absent ones are left out. In very large runs, the
+    answers of scattered records are left out, since reading them would delay the page.
     """
     texts = _of_units(store, shape, found, [name for name in _STORED if name in wanted])
     rows = [record.row for record in found]

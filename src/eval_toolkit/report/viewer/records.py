@@ -67,7 +67,7 @@ class Filter:
     low: float | None = None
     high: float | None = None
     show: str = ""
-    """Verdict, as in `Verdicts`; `fitting` does not know it."""
+    """Verdict, as in `Verdicts`; ignored by `fitting`."""
     sort: str = ""
     """Measured column or "unit"; a leading "-" reverses the order."""
     columns: tuple[str, ...] = ()

@@ -87,11 +87,13 @@ def made_apart(folder: Path, run: ListedRun, what: str) -> str:
             )
         except subprocess.TimeoutExpired as error:
             raise ArtifactError(
-                f"the report took longer than {_TIMEOUT_S} s; eval-toolkit report makes it as a file"
+                f"the report took longer than {_TIMEOUT_S} s; write it with eval-toolkit report"
             ) from error
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise ArtifactError(f"the report could not be made: {said[-1] if said else 'no reason'}")
+        raise ArtifactError(
+            f"the report could not be made: {said[-1] if said else 'no reason given'}"
+        )
     return done.stdout.decode()
 
 

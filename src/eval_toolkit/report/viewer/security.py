@@ -45,7 +45,7 @@ def new_token() -> str:
 def checked_token(token: str) -> str:
     """Return the token; raise if it is too short to be a secret.
 
-    It must have 16 characters.
+    It needs at least 16 characters.
 
     Examples
     --------
@@ -54,8 +54,8 @@ def checked_token(token: str) -> str:
     """
     if len(token) < _SIGNS_AT_LEAST:
         raise InvalidInputError(
-            f"`token` has {len(token)} characters; it needs at least {_SIGNS_AT_LEAST}, or leave it "
-            "out for one that cannot be guessed"
+            f"`token` has {len(token)} characters; it needs at least {_SIGNS_AT_LEAST}; omit it "
+            "for a random one"
         )
     return token
 
@@ -175,9 +175,7 @@ class Guard:
         return any(secrets.compare_digest(value, self.session.encode()) for value in shown)
 
 
-_NOT_LET_IN = (
-    "This address needs the token that eval-toolkit view printed: open the whole address it gave."
-)
+_NOT_LET_IN = "This address needs the token that eval-toolkit view printed: open the full address."
 
 
 def _headers(scope: Scope) -> dict[bytes, list[bytes]]:

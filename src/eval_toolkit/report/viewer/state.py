@@ -134,7 +134,9 @@ class Viewer:
         An incomplete run, or one without records, is an `ArtifactError`.
         """
         if run.state != "complete":
-            raise ArtifactError(f"{run.run_id} is {run.state}; its records are there at its end")
+            raise ArtifactError(
+                f"{run.run_id} is {run.state}; its records are available once it is complete"
+            )
         kept_as = _written(run)
         shape = self.shapes.get(kept_as)
         if shape is None:

@@ -156,11 +156,11 @@ def _apart(a: Path, b: Path) -> Told:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        why = f"comparing took longer than {_TIMEOUT_S} s; eval-toolkit compare takes its time"
+        why = f"comparing took longer than {_TIMEOUT_S} s; eval-toolkit compare has no limit"
         return Told(refused=why)
     if ran.returncode != 0:
         last = ran.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        return Told(refused=f"comparing ended with {ran.returncode}: {last}", bug=True)
+        return Told(refused=f"comparing failed with exit status {ran.returncode}: {last}", bug=True)
     return Told.from_dict(json.loads(ran.stdout))
 
 

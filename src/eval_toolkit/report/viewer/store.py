@@ -155,7 +155,7 @@ def pattern(path: Path) -> str:
             f"{path}: the folder's name is not UTF-8, so its tables cannot be read; rename it"
         ) from None
     if path.is_symlink():
-        raise ArtifactError(f"{path}: is a link; the viewer reads files of a run where they are")
+        raise ArtifactError(f"{path}: is a link; the viewer does not follow links out of a run")
     try:
         open_regular(path).close()
     except OSError as error:

@@ -30,7 +30,7 @@ class Verdicts:
     """Verdicts on the records of a run, by record number."""
 
     column: str
-    """Measured column that decides; "" without one."""
+    """Measured column that determines the verdict; "" without one."""
     rule: Rule
     codes: NDArray[np.int8]
     """Index into `VERDICTS`."""
@@ -136,7 +136,7 @@ def _graders(run: Run, shape: Shape, up: Mapping[str, bool | None]) -> dict[str,
 
 
 def _selected(shape: Shape, column: str, graders: Mapping[str, bool]) -> str:
-    """Return the SQL of what decides; column names are quoted."""
+    """Return SQL for the deciding values; column names are quoted."""
 
     def known(name: str) -> str:
         stored = shape.numbers.get(name)

@@ -204,10 +204,10 @@ def test_wrong_types_are_type_errors(plot: Any, options: dict[str, Any], message
 def test_a_band_must_be_of_this_curve() -> None:
     y, s = [0, 1] * 30, [0.02 * i + 0.3 * (i % 2) for i in range(60)]
     with pytest.raises(
-        InvalidInputError, match="`band` is of a pr curve of 60 rows; this is a roc"
+        InvalidInputError, match="`band` belongs to a pr curve with 60 rows, but this is a roc"
     ):
         plots.plot_roc_curve(y, s, band=pr_band(y, s, n_resamples=20))
     with pytest.raises(
-        InvalidInputError, match="of a pr curve of 60 rows; this is a pr curve of 40"
+        InvalidInputError, match="to a pr curve with 60 rows, but this is a pr curve with 40"
     ):
         plots.plot_pr_curve(y[:40], s[:40], band=pr_band(y, s, n_resamples=20))

@@ -90,7 +90,7 @@ class TestHistograms:
         assert len({row["x"] for row in corners}) == 31
 
     def test_scores_that_are_too_far_apart_are_refused(self) -> None:
-        with pytest.raises(InvalidInputError, match=r"`scores` goes from -1e.308 to 1e.308"):
+        with pytest.raises(InvalidInputError, match=r"`scores` ranges from -1e.308 to 1e.308"):
             plots.plot_score_histograms({"a": [-1e308, 1e308]})
 
 
@@ -192,7 +192,7 @@ class TestHeatmap:
         ("grid", "labels", "message"),
         [
             ([1, 2], (["r"], ["a", "b"]), "2-D"),
-            ([[1, 2]], (["r"], ["a"]), "`col_labels` must hold 2"),
+            ([[1, 2]], (["r"], ["a"]), "`col_labels` has 1 names, but `grid` needs 2"),
             ([[1, 2]], ("r", ["a", "b"]), "`row_labels`"),
             ([[np.inf, 2]], (["r"], ["a", "b"]), "infinity"),
             ([["x", 2]], (["r"], ["a", "b"]), "numbers"),

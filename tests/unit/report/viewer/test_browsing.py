@@ -290,7 +290,7 @@ def test_names_of_columns_are_only_names(ask: Asking, runs_dir: Path) -> None:
 def test_what_cannot_be_is_left_out_of_the_filter_and_said(ask: Asking, runs_dir: Path) -> None:
     rows_run(runs_dir / "r1", made(20)[0])
     text = html.unescape(browse(ask, column="none", low="abc", status="maybe", sort="none"))
-    for said in ("no column 'none'", "'abc' is no number", "no status 'maybe'", "to sort by"):
+    for said in ("no column 'none'", "'abc' is not a number", "no status 'maybe'", "to sort by"):
         assert said in text
     assert "a range needs a column" in browse(ask, low="0.5")
 

@@ -229,7 +229,7 @@ def test_a_process_that_dies_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "executable", "/bin/false")
     told = statistics._apart(tmp_path, tmp_path)
     assert told.bug
-    assert "ended with 1" in told.refused
+    assert "exit status 1" in told.refused
 
 
 def test_an_exception_is_a_bug_and_not_a_page_that_never_comes(tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_a_text_is_found_on_either_side(ask: Asking, runs_dir: Path) -> None:
     assert list(samples_of(compare(ask, "&q=one+answers+q2"))) == ["q2"]
     assert list(samples_of(compare(ask, "&q=TWO+answers+q3"))) == ["q3"]
     assert list(samples_of(compare(ask, "&q=answers&show=b"))) == ["q3"]
-    assert "No sample fits" in compare(ask, "&q=nowhere").words
+    assert "No sample matches" in compare(ask, "&q=nowhere").words
 
 
 def test_scores_are_right_on_their_labels_side_of_the_threshold(
@@ -496,7 +496,7 @@ def test_a_sample_opens_with_both_answers(ask: Asking, runs_dir: Path) -> None:
     assert "one answers q3" in page.words
     assert "two answers q3" in page.words
     assert page.words.count("How much is q3?") == 1  # both were asked the same
-    assert "Both were asked the same" in page.words
+    assert "Both received the same prompt" in page.words
     assert tables(page.text)[0][1] == ["exact_match", "0", "1", "+1"]
     assert "3 of 5" in page.words
 
@@ -507,7 +507,7 @@ def test_prompts_that_differ_are_shown_on_both_sides(ask: Asking, runs_dir: Path
     page = open_sample(ask, compare(ask), "q3")
     assert "How much is q3?" in page.words
     assert "Tell me q3!" in page.words
-    assert "Both were asked the same" not in page.words
+    assert "Both received the same prompt" not in page.words
 
 
 def test_neighbours_are_those_of_the_list_it_was_opened_from(ask: Asking, runs_dir: Path) -> None:
@@ -596,7 +596,7 @@ def test_of_ticked_runs_the_older_is_the_baseline(ask: Asking, runs_dir: Path) -
     for address in (f"{new}&{old}", f"{old}&{new}"):
         assert "A is old , B is new" in ask(f"/compare?{address}").words
     three = ask(f"/compare?{newest}&{new}&{old}")
-    assert "3 runs were ticked, and two can be compared: choose which" in three.words
+    assert "3 runs were selected, but only two can be compared: choose two" in three.words
     assert re.findall(r"selected>(\w+)", three.text) == ["old", "new"]
     one = ask(f"/compare?{newest}")
     assert "Choose two runs" in one.words
@@ -625,7 +625,7 @@ def test_what_an_address_asks_in_vain_is_said(
     a, b = key_of(ask, "one"), key_of(ask, "two")
     answer = ask(f"/compare?a={a}&b={b}&{query}")
     assert answer.status == 200
-    assert answer.words.count("Left out of the filter") == bool(told)
+    assert answer.words.count("Ignored in the filter") == bool(told)
     assert told in answer.words
 
 

@@ -145,7 +145,7 @@ class TestDefault:
 
     def test_a_kind_that_is_not_installed_is_named(self, ask: Asking, runs_dir: Path) -> None:
         made(runs_dir / "r")
-        assert "The kind 'searching' is not installed here" in sample(ask).words
+        assert "The kind 'searching' is not installed" in sample(ask).words
 
     def test_inputs_that_cannot_be_read_hide_nothing_else(self, tmp_path: Path) -> None:
         run = rows_run(

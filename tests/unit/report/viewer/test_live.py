@@ -144,7 +144,7 @@ def test_an_interrupted_task_says_how_to_go_on(
         assert part.headers["x-follow"] == "stop"
         stopped = page_of(viewer)
         assert "Interrupted after 3 of 5 requests" in stopped.words
-        assert "run the same command again, and it goes on from here" in stopped.words
+        assert "run the same command again to resume" in stopped.words
         assert follow_of(stopped) == ""
         # And so it does: the three are not asked again, and the page is the report.
         (tmp_path / "go").touch()

@@ -66,7 +66,7 @@ def test_the_list_names_a_run_whose_results_were_altered_and_keeps_its_number_to
     words = ask("/?state=altered").words
     assert "altered results.json: the file has changed" in words
     assert "0.900" not in words
-    assert "No run fits" in ask("/?state=complete").words
+    assert "No run matches" in ask("/?state=complete").words
 
 
 def test_every_page_of_a_run_says_that_its_records_were_altered_and_the_list_knows_then(
@@ -281,7 +281,7 @@ def test_of_many_and_long_answers_the_beginnings_are_shown(
         ("s2", "three"),
     ]
     assert [texts[0].text for texts in told] == ["Why?"] * 3
-    assert Facts((("too long", "to be read as a whole"),)) in list(flattened(found[1].blocks))
+    assert Facts((("too long", "to be read in full"),)) in list(flattened(found[1].blocks))
     assert hidden.text == "1 more requests are in responses.parquet."
     words = ask(f"/runs/{key_of(ask)}/sample?row=0").words
     assert "1 more requests are in responses.parquet" in words

@@ -58,7 +58,7 @@ def test_an_answer_shows_the_prompt_as_sent_and_what_judges_said(
     assert "What is the capital of France?" in words
     assert "Paris, of course" in words
     assert "ended by stop" in words
-    assert re.search(r"What judges said strict .*Is it right\? answer Yes\.", words)
+    assert re.search(r"Verdicts of judges strict .*Is it right\? answer Yes\.", words)
     # Zero is a temperature too; nothing is said of what was not asked for.
     assert "temperature 0.0" in words
     assert "seed" not in words
