@@ -30,13 +30,8 @@ class Batcher(Generic[AskedT, AnswerT]):
     the batch are run one by one, so that a bad request does not affect the others. Calls may come
     from several event loops; cancelled calls are left out of later batches.
 
-    Parameters
-    ----------
-    run : callable
-        Function from a list of requests to a list of answers or exceptions. Called in one thread at
-        a time, never in the thread of the event loop.
-    max_batch : int, default 64
-        Maximum number of requests in a batch.
+    ``run`` returns a list of answers or exceptions. It is called in one thread at a time, never in
+    the thread of the event loop.
 
     Examples
     --------

@@ -99,13 +99,6 @@ class Spending:
     Requests wait while those under way, at the mean price so far, would exceed the limit, and fail
     once none is under way. Only the first requests, whose cost is unknown, may exceed it.
 
-    Parameters
-    ----------
-    max_cost : float
-        Maximum total cost.
-    currency : str
-        Code of the currency, for messages.
-
     Examples
     --------
     >>> spending = Spending(0.5, "USD")

@@ -52,22 +52,9 @@ class Figure:
 class Section:
     """Part of a report.
 
-    Parameters
-    ----------
-    id : str
-        Anchor of letters and hyphens; made unique on pages of several runs.
-    menu : str
-        Short label for the navigation.
-    title : str
-        Title of the section.
-    template : str
-        File in ``report/templates``; it receives the section as ``section``.
-    data : mapping
-        Data of the template.
-    lead : str
-        Sentence below the title.
-    notes : sequence of str
-        Notes on the values.
+    ``id`` is an anchor of letters and hyphens, made unique on pages of several runs; ``menu`` is
+    the label for the navigation. The template, a file in ``report/templates``, receives the section
+    as ``section``. ``notes`` are on the values.
     """
 
     id: str

@@ -28,20 +28,10 @@ class NothingToSay(Exception):  # noqa: N818 - a signal, like StopIteration
 class Calling:
     """Calls of one function for several conversations.
 
-    Parameters
-    ----------
-    function : callable
-        Function that takes one list per argument; a coroutine function takes one entry of each.
-    lists : sequence of sequences
-        Arguments, each with one entry per conversation.
-    finish : callable
-        Called with the index of a conversation and its value or exception, as soon as it is known.
-    run : callable
-        Function that runs a coroutine function to completion.
-    concurrency : int, optional
-        Number of concurrent calls of a coroutine function.
-    give_up_after : int or None
-        Number of consecutive failures after which calls stop.
+    ``function`` takes one list per argument; a coroutine function takes one entry of each.
+    ``finish`` is called with the index of a conversation and its value or exception, as soon as it
+    is known, and ``run`` runs a coroutine function to completion. Calls stop after
+    ``give_up_after`` consecutive failures.
     """
 
     def __init__(

@@ -16,15 +16,8 @@ _NO_FLAG = "no mark"
 class Flags:
     """Error marks of a dataset, and the excluded or corrected items.
 
-    Parameters
-    ----------
-    field : str
-        Field with the mark.
-    ok : sequence of str
-        Marks of items without errors; case, ``_`` and ``-`` are ignored.
-    correction : str, optional
-        Field with the corrected answer. Items with exactly one correction are kept; without this
-        field all marked items are excluded.
+    ``ok`` are the marks of items without errors; case, ``_`` and ``-`` are ignored. Items with
+    exactly one correction are kept; without a field of corrections all marked items are excluded.
 
     Examples
     --------

@@ -75,15 +75,8 @@ class Text(Cell):
 class Status(Cell):
     """A status word with an optional reason.
 
-    Parameters
-    ----------
-    word : str
-        Status such as "ok", "skipped", "error", "better" or "FAIL"; empty for a remark without a
-        status.
-    reason : str
-        Short explanation of the status.
-    mark : int, optional
-        Number of the footnote that contains the reason.
+    The word is such as "ok", "skipped", "error", "better" or "FAIL", and empty for a remark without
+    a status. ``mark`` is the number of the footnote that contains the reason.
 
     Examples
     --------
@@ -133,14 +126,7 @@ _MEANINGS = {
 class Number(Cell):
     """A numeric cell; empty if there is no value.
 
-    Parameters
-    ----------
-    value : float or None
-        Value of the cell.
-    spec : str, default ".3f"
-        Format, as in `words.formatted`.
-    bound : str
-        Comparison sign shown before a bound, e.g. "≥".
+    ``bound`` is a sign shown before a bound, such as "≥". The format is one of `words.formatted`.
 
     Examples
     --------
@@ -206,14 +192,7 @@ class Count(Cell):
 class Interval(Cell):
     """A cell with an interval; empty if an end is missing.
 
-    Parameters
-    ----------
-    low, high : float or None
-        Ends of the interval, inclusive.
-    spec : str, default ".3f"
-        Format of both ends, as in `Number`.
-    plain : bool, default False
-        Whether this is a range of values, shown without brackets, not a confidence interval.
+    The ends are inclusive. A ``plain`` interval is a range of values, shown without brackets.
 
     Examples
     --------
@@ -241,14 +220,7 @@ class Interval(Cell):
 class Estimate(Cell):
     """A cell with a value and an optional interval, formatted with the same number of digits.
 
-    Parameters
-    ----------
-    value : float or None
-        Value; None for an empty cell.
-    low, high : float, optional
-        Ends of the interval.
-    spec : str, default ""
-        Format as in `Number`; "" and "+" choose as many digits as the three numbers need.
+    The formats "" and "+" choose as many digits as the three numbers need.
 
     Examples
     --------

@@ -15,15 +15,8 @@ Progress: TypeAlias = Any
 class ProgressBar:
     """Display of the throughput, remaining time, errors, tokens and cost of a run.
 
-    Parameters
-    ----------
-    say : callable
-        Prints a line if standard error is not a terminal: at the start, every ten seconds, and
-        at the end.
-    begins : callable, optional
-        Returns the line printed before the first request.
-    price : callable, optional
-        Formats an amount of money.
+    ``say`` prints a line if standard error is not a terminal: at the start, every ten seconds, and
+    at the end. ``begins`` returns the line printed before the first request.
     """
 
     def __init__(

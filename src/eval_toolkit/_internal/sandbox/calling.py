@@ -38,21 +38,9 @@ class Contained:
     Equal instances share their workers. Calls from several threads run in parallel, each in a
     worker of its own; workers are reused and end with this process.
 
-    Parameters
-    ----------
-    target : str
-        ``package.module:function``. Arguments and result must be JSON.
-    limits : Limits
-        Limits of each worker; ``seconds`` applies to each call, excluding the import of the module.
-    sandbox : Sandbox, optional
-        Further isolation of the worker.
-
-    Raises
-    ------
-    Overrun
-        If a call exceeds the limits.
-    Failed
-        If the function raises.
+    ``target`` is ``package.module:function``; its arguments and result must be JSON. ``seconds`` of
+    the limits applies to each call, excluding the import of the module. A call that exceeds the
+    limits raises `Overrun`, and one whose function raises, `Failed`.
 
     Examples
     --------

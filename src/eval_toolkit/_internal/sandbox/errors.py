@@ -6,12 +6,7 @@ from eval_toolkit.errors import EvalToolkitError
 class Overrun(EvalToolkitError, RuntimeError):  # noqa: N818 - not always a mistake
     """A contained call exceeded its limits.
 
-    Parameters
-    ----------
-    kind : {"time", "memory", "crash"}
-        Exceeded limit, or "crash" if the process ended for another reason.
-    message : str
-        One-line message.
+    The kind "crash" is any other end of the process.
     """
 
     def __init__(self, kind: str, message: str) -> None:

@@ -60,14 +60,8 @@ class Level(StrEnum):
 class Measured:
     """Isolation measured on this system.
 
-    Parameters
-    ----------
-    level : Level
-        Best level reached.
-    way : str
-        Mechanism: "bubblewrap", "namespaces", "Landlock"; empty if there is none.
-    reasons : mapping
-        Why each better mechanism failed, by mechanism.
+    ``way`` is "bubblewrap", "namespaces" or "Landlock", and empty if there is none. ``reasons`` say
+    why each better mechanism failed.
     """
 
     level: Level

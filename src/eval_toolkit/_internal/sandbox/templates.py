@@ -72,13 +72,8 @@ _MOST_NODES = 2_000
 class TemplateFailed(ValueError):  # noqa: N818 - as `Failed`
     """A template is invalid, does not fit its variables, or exceeds a limit.
 
-    Parameters
-    ----------
-    kind : {"syntax", "template", "error", "overrun"}
-        Invalid syntax; rejected by Jinja or by the template; another error; time or memory
-        exceeded.
-    message : str
-        One-line message.
+    The kind is "syntax", "template" if Jinja or the template rejects it, "overrun" for time or
+    memory, and otherwise "error".
     """
 
     def __init__(self, kind: str, message: str) -> None:

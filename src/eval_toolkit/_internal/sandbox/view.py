@@ -21,12 +21,7 @@ _STORES = ("/nix/store", "/gnu/store")
 class View:
     """Visible files, and the import path.
 
-    Parameters
-    ----------
-    readable : tuple of str
-        Files and folders, by their names inside the sandbox.
-    modules : tuple of str
-        Import path of a program.
+    Names are those inside the sandbox; ``modules`` is the import path of a program.
     """
 
     readable: tuple[str, ...]
@@ -41,14 +36,7 @@ class View:
 class Sandbox:
     """Isolation of a worker.
 
-    Parameters
-    ----------
-    way : {"bubblewrap", "namespaces", "Landlock"}
-        Isolation mechanism.
-    view : View
-        Visible files.
-    forks : bool, default False
-        Whether each fork of the worker is restricted, instead of the worker.
+    With ``forks``, each fork of the worker is restricted, instead of the worker.
     """
 
     way: str

@@ -55,14 +55,8 @@ Place = Callable[[int], tuple[str, str]]
 class LabelMap:
     """Mapping from labels to classes 0 and 1.
 
-    Parameters
-    ----------
-    classes : mapping of str to int
-        Class 0 or 1 of each label. Labels are compared as stripped text or as numbers.
-    others : int, optional
-        Class of all other labels; by default, other labels are invalid.
-    must_occur : str, optional
-        Label that must occur in at least one row.
+    Labels are compared as stripped text or as numbers. ``others`` is the class of all other labels,
+    which by default are invalid; ``must_occur`` is a label that must occur in at least one row.
 
     Examples
     --------

@@ -29,18 +29,9 @@ from eval_toolkit.errors import ArtifactError, InvalidInputError
 class Rows:
     """Concatenated columns of one or more files, or columns of an in-memory table.
 
-    Parameters
-    ----------
-    columns : mapping of str to ndarray
-        Columns by name.
-    files : tuple of Path
-        Source files; empty for an in-memory table.
-    starts : ndarray of int
-        Index of the first row of each file.
-    numbers : ndarray of int, optional
-        Row number of each row in its file, from 1, if only some rows were read.
-    title : str
-        Name of an in-memory table in messages.
+    ``starts`` are the indices of the first row of each file, and ``numbers`` those of the rows in
+    their file, from 1, if only some were read. In-memory tables have no files, and a title for
+    messages.
 
     Examples
     --------

@@ -38,17 +38,7 @@ def is_zip(start: bytes) -> bool:
 class Zipped:
     """Zip file whose members are read as a whole, by name.
 
-    Parameters
-    ----------
-    path : Path
-        Path of the file.
-    hint : str
-        Advice for truncated files, appended to the error message.
-
-    Raises
-    ------
-    ArtifactError
-        If the file is not a zip file, or is truncated.
+    ``hint`` is advice for truncated files, appended to the error message.
 
     Examples
     --------

@@ -58,16 +58,8 @@ class _Row:
 class Decoding:
     """Batched text generation with a network.
 
-    Parameters
-    ----------
-    network, tokenizer
-        Network and tokenizer of the model.
-    batch_size : int
-        Maximum number of concurrent texts.
-    max_held : int
-        Maximum total number of tokens of all texts in progress (a single text may have more).
-    check : callable
-        Called before every pass; may raise to stop.
+    All texts in progress have at most ``max_held`` tokens together; a single one may have more.
+    ``check`` is called before every pass and may raise to stop.
     """
 
     def __init__(

@@ -15,12 +15,7 @@ class Budget:
     No more than the budget is spent in any 60 seconds (end excluded); a single request larger than
     the burst may overdraw it, and the following requests wait until the debt is paid.
 
-    Parameters
-    ----------
-    per_minute : float
-        Budget per minute.
-    clock : callable
-        Monotonic clock in seconds.
+    ``clock`` is monotonic, in seconds.
 
     Examples
     --------

@@ -36,10 +36,7 @@ class _Check:
 class Checks:
     """Cache of integrity checks.
 
-    Parameters
-    ----------
-    check : callable
-        Function that describes how a run was altered; "" if it was not.
+    ``check`` describes how a run was altered; "" if it was not.
 
     Examples
     --------

@@ -73,10 +73,7 @@ class ListedRun:
 class RunList:
     """Runs below a folder.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder that is searched recursively.
+    The folder is searched recursively.
 
     Examples
     --------

@@ -76,12 +76,7 @@ def session_of(token: str) -> str:
 class Guard:
     """ASGI middleware that rejects unauthorised requests and adds security headers.
 
-    Parameters
-    ----------
-    app : ASGI application
-        Application to protect.
-    token : str
-        Token required once, in the URL; later requests use the cookie.
+    The token is required once, in the URL; later requests use the cookie.
 
     Examples
     --------

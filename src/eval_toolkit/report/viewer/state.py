@@ -35,12 +35,7 @@ class NotFoundError(LookupError):
 class Kept(Generic[_T]):
     """Least-recently-used cache, limited by the number and the total size of its values.
 
-    Parameters
-    ----------
-    n : int
-        Maximum number of values.
-    size : int
-        Maximum total size, in the unit of the sizes passed to `keep`.
+    The unit of the size is that of the sizes passed to `keep`.
 
     Examples
     --------

@@ -30,10 +30,7 @@ class TooLongError(ArtifactError):
 class Store:
     """Parquet files below a folder, with SQL queries.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of the files; nothing outside it is read.
+    Nothing outside the folder is read.
 
     Examples
     --------
