@@ -61,7 +61,7 @@ def odd_ones_break() -> Any:
     return ScriptedModel(answer)
 
 
-_FAILED = "the target failed in at least one turn"
+_FAILED = "the target failed in some turn"
 
 
 def cells(out: str) -> dict[str, list[str]]:
@@ -416,7 +416,7 @@ class TestBadInput:
             (["--scorer", "judge:harmfulness"], "write judge:RUBRIC@MODEL"),
             (["--scorer", "judge:harm@scripted:x"], "there is no rubric 'harm'"),
             (["--width", 2, "--width", 3], "--width has 2 numbers and there are 3 turns"),
-            (["--asr-at", 3], "--asr-at is 3, but each seed has 1 rollouts; say --rollouts-per-seed 3"),
+            (["--asr-at", 3], "--asr-at is 3, but each seed has 1 rollouts; pass --rollouts-per-seed 3"),
             (["--keep", 1, "--width", 2, "--policy", "first"], "--policy 'first' needs all branches"),
             (["--policy", "worst"], "Invalid value for '--policy'"),
             (["--depth", 0], "Invalid value for '--depth'"),

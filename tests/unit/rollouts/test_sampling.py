@@ -657,7 +657,7 @@ class TestBudget:
     def test_tokens_that_nobody_tells(self):
         with Context(AskSpec(budget=Budget(tokens=12))) as asking:
             TreeSampler(System(["word"], ["x"], grr), depth=1).eval_rollouts(["x"], asking=asking)
-        assert "count as none" in asking.notes[0]
+        assert "count as 0" in asking.notes[0]
 
     @pytest.mark.parametrize("bad", [{"calls": 0}, {"tokens": -1}])
     def test_a_budget_of_nothing(self, bad):
