@@ -21,7 +21,7 @@ from eval_toolkit.inference import (
 )
 from eval_toolkit.inference.judged.error_rates import rogan_gladen_of
 from eval_toolkit.inference.judged.prediction_powered import BINARY, powered_mean
-from eval_toolkit.inference.judged.reading import read_judged
+from eval_toolkit.inference.judged.validation import read_judged
 
 SEED = 20_260_101
 LEAST = 0.93

@@ -17,7 +17,7 @@ from eval_toolkit.inference.clustered import cluster_robust_se
 from eval_toolkit.inference.column_sums import SumsStatistic
 from eval_toolkit.inference.distributions import critical_value
 from eval_toolkit.inference.engine import Problem
-from eval_toolkit.inference.mean_intervals import MIN_GROUPS, share_ends, share_worth
+from eval_toolkit.inference.mean_intervals import MIN_GROUPS, effective_trials, share_ends
 from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
 from eval_toolkit.inference.prepared import Columns, Term
 from eval_toolkit.inference.proportions import ProportionInterval, wilson_interval
@@ -302,7 +302,7 @@ def clustered_n(
     codes, n_groups = validation.group_codes(groups, len(hits))
     if n_groups < MIN_GROUPS:
         return None
-    return share_worth(hits.astype(np.float64), codes, n_groups, confidence)
+    return effective_trials(hits.astype(np.float64), codes, n_groups, confidence)
 
 
 def _bootstrapped(

@@ -19,7 +19,7 @@ from eval_toolkit.inference.mean_variances import MeanVariance, mean_variance
 from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
-__all__ = ["MeanPivot", "mean_interval", "mean_pivot", "share_ends", "share_worth"]
+__all__ = ["MeanPivot", "effective_trials", "mean_interval", "mean_pivot", "share_ends"]
 
 UNBOUNDED = (-math.inf, math.inf)
 
@@ -199,7 +199,7 @@ def share_ends(
     (0.51, 1.0)
     """
     share = float(values.mean())
-    worth = share_worth(values, codes, n_groups, confidence)
+    worth = effective_trials(values, codes, n_groups, confidence)
     low, _ = score_interval(share, worth[0], confidence=confidence)
     _, high = score_interval(share, worth[1], confidence=confidence)
     if codes is None or n_groups == len(values):
@@ -245,7 +245,7 @@ def _goes_with_size(found: MeanVariance) -> bool:
     )
 
 
-def share_worth(
+def effective_trials(
     values: FloatArray, codes: IntArray | None, n_groups: int, confidence: float
 ) -> tuple[float, float]:
     """Return the effective number of independent 0/1 values, for the lower and the upper end.
@@ -254,7 +254,7 @@ def share_worth(
 
     Examples
     --------
-    >>> round(share_worth(np.ones(40), np.arange(4).repeat(10), 4, 0.95)[0], 1)
+    >>> round(effective_trials(np.ones(40), np.arange(4).repeat(10), 4, 0.95)[0], 1)
     4.0
     """
     n = len(values)

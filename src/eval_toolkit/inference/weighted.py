@@ -19,7 +19,7 @@ from eval_toolkit.inference.bootstrap import bootstrap_ci
 from eval_toolkit.inference.calibration_intervals import WEIGHTED_REASON, calibration_statistic
 from eval_toolkit.inference.column_statistics import Statistic
 from eval_toolkit.inference.distributions import ROUNDING, critical_value
-from eval_toolkit.inference.mean_intervals import mean_interval, share_worth
+from eval_toolkit.inference.mean_intervals import effective_trials, mean_interval
 from eval_toolkit.inference.plans import MIN_UNITS
 from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.proportions import score_interval
@@ -276,7 +276,7 @@ def _closed(
         return *_from_rates(statistic, sample, value, confidence), "score, propagated, weights"
     hits = statistic.hits(sample.labels, sample.scores)
     _enough(_counted(hits, sample), sample, statistic.name)
-    below, above = _share_worth(hits, sample, confidence)
+    below, above = _effective_trials(hits, sample, confidence)
     low, _ = score_interval(value, below, confidence=confidence)
     _, high = score_interval(value, above, confidence=confidence)
     if statistic.trials == "predicted" and 0 < np.count_nonzero(sample.labels) < len(hits):
@@ -298,7 +298,7 @@ def _from_rates(
         sample.labels.astype(np.float64),
     ):
         share = float(np.average(np.nan_to_num(hits), weights=_counted(hits, sample)))
-        trials = min(_share_worth(hits, sample, confidence))
+        trials = min(_effective_trials(hits, sample, confidence))
         rates.append((share * trials, trials))
     return propagated(statistic, value, rates, confidence)
 
@@ -308,7 +308,7 @@ def _counted(hits: FloatArray, sample: _Sample) -> FloatArray:
     return np.where(np.isnan(hits), 0.0, sample.weights)
 
 
-def _share_worth(hits: FloatArray, sample: _Sample, confidence: float) -> tuple[float, float]:
+def _effective_trials(hits: FloatArray, sample: _Sample, confidence: float) -> tuple[float, float]:
     """Return the effective number of rows of a weighted share, for the lower and upper end.
 
     The variance includes one more row of the largest weight at the bound (Fay & Feuer 1997),
@@ -327,7 +327,7 @@ def _share_worth(hits: FloatArray, sample: _Sample, confidence: float) -> tuple[
     counted = ~np.isnan(hits)
     rescaled = share + (values[counted] - share) * np.count_nonzero(counted) / n
     units, codes = np.unique(sample.units[counted], return_inverse=True)
-    grouped = share_worth(rescaled, codes, len(units), confidence)
+    grouped = effective_trials(rescaled, codes, len(units), confidence)
     for bound, rows in zip((0.0, 1.0), grouped, strict=True):
         mean = (total * share + extra * bound) / (total + extra)
         variance = squares + (extra * (bound - mean)) ** 2

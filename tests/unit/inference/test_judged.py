@@ -17,7 +17,7 @@ from eval_toolkit.inference import (
     rogan_gladen,
     wilson_interval,
 )
-from eval_toolkit.inference.judged.reading import Judged
+from eval_toolkit.inference.judged.validation import Judged
 
 METHODS = ("ppi++", "ppi", "rogan-gladen", "labels-only", "raw")
 

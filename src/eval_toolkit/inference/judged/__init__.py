@@ -1,7 +1,7 @@
 """Rates measured by a judge model and corrected with human labels of some units."""
 
 from eval_toolkit.inference.judged.error_rates import rogan_gladen
-from eval_toolkit.inference.judged.labels import LabelPlan, LabelRule, plan_labels
+from eval_toolkit.inference.judged.label_planning import LabelPlan, LabelRule, plan_labels
 from eval_toolkit.inference.judged.prediction_powered import ppi_mean
 from eval_toolkit.inference.judged.rates import (
     CorrectionRule,

@@ -10,8 +10,8 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.distributions import critical_value
-from eval_toolkit.inference.judged.reading import Judged
 from eval_toolkit.inference.judged.results import CorrectedRate
+from eval_toolkit.inference.judged.validation import Judged
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 
 __all__ = ["rogan_gladen", "rogan_gladen_of"]

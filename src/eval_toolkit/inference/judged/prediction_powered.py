@@ -11,8 +11,8 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.distributions import critical_value, negligible
-from eval_toolkit.inference.judged.reading import Judged, read_judged
 from eval_toolkit.inference.judged.results import CorrectedRate
+from eval_toolkit.inference.judged.validation import Judged, read_judged
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 
 __all__ = ["Powered", "Pseudo", "powered_mean", "ppi_mean", "pseudo_units"]

@@ -18,8 +18,8 @@ from eval_toolkit.inference.judged.prediction_powered import (
     powered_mean,
     ppi_mean,
 )
-from eval_toolkit.inference.judged.reading import Judged, read_judged
 from eval_toolkit.inference.judged.results import CorrectedDifference, CorrectedRate
+from eval_toolkit.inference.judged.validation import Judged, read_judged
 from eval_toolkit.inference.means import t_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 

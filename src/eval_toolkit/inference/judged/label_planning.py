@@ -20,7 +20,7 @@ from eval_toolkit.inference.judged.prediction_powered import (
     powered_mean,
     pseudo_units,
 )
-from eval_toolkit.inference.judged.reading import Judged, read_judged
+from eval_toolkit.inference.judged.validation import Judged, read_judged
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 
 __all__ = ["LabelPlan", "LabelRule", "plan_labels"]
