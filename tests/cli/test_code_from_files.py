@@ -527,7 +527,7 @@ class TestStoredRuns:
         pytest.importorskip("starlette")
         from tests.support.viewer_serving import served
 
-        from eval_toolkit.report.viewer.listing import RunList
+        from eval_toolkit.report.viewer.run_list import RunList
 
         a, b = (run.key for run in RunList(attack.folder / "runs").runs())
         with served(attack.folder / "runs") as ask:

@@ -10,7 +10,7 @@ from eval_toolkit import score_predictions
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.runs import Run, rescore
-from eval_toolkit.runs.asking import outcomes_of
+from eval_toolkit.runs.query_driver import outcomes_of
 from eval_toolkit.tasks import CompletionSpec, Prompt, Task, run_task
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "first_edition" / "runs"

@@ -190,7 +190,7 @@ class TestReaders:
 
         from eval_toolkit.report import report_html
         from eval_toolkit.report.viewer import create_app
-        from eval_toolkit.report.viewer.comparing import shown
+        from eval_toolkit.report.viewer.run_comparison import shown
 
         run = Run.open(runs["good"])
         ask = Asking(create_app(runs["good"].parent, token=TOKEN))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from eval_toolkit.analysis.differences import CurveOf, Task
-from eval_toolkit.runs.shown import kind_named
+from eval_toolkit.runs.kind_display import kind_named
 
 _SETTINGS = ("policy", "depth", "keep", "stop_on_success", "scored_by", "on_error")
 """Settings that affect the conversations or the numbers computed from them."""

@@ -13,7 +13,7 @@ from eval_toolkit.cli._options import Sampling
 from eval_toolkit.cli._remote import is_run
 from eval_toolkit.errors import InvalidInputError, MissingFileError
 from eval_toolkit.loaders.columns import Wanted
-from eval_toolkit.report.comparing import compared_runs
+from eval_toolkit.report.comparison_page import compared_runs
 from eval_toolkit.runs import Run
 
 _EVERY = "all"

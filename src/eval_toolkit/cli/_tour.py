@@ -15,7 +15,7 @@ from eval_toolkit.harness import evaluate, save_run
 from eval_toolkit.leakage import ExactDuplicateCheck
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.report import write_report
-from eval_toolkit.report.comparing import compared_runs
+from eval_toolkit.report.comparison_page import compared_runs
 from eval_toolkit.runs import Run
 from eval_toolkit.slices import EvalSlice
 

@@ -36,7 +36,7 @@ from eval_toolkit.harness.predictions import needs_probability, not_probabilitie
 from eval_toolkit.loaders.columns import Wanted
 from eval_toolkit.metric_specs.names import chosen_metrics
 from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.report.comparing import comparison_page, run_comparison_page, several_page
+from eval_toolkit.report.comparison_page import comparison_page, run_comparison_page, several_page
 from eval_toolkit.scorecards.parts import WHOLE
 
 

@@ -20,7 +20,7 @@ from eval_toolkit.cli._tour import N_COPIES, Study, Tour, study, tour
 from eval_toolkit.inference import delong_roc_variance
 from eval_toolkit.metric_specs import at_threshold as op
 from eval_toolkit.report.cells import Cell, main_block
-from eval_toolkit.report.comparing import answer, comparison_page
+from eval_toolkit.report.comparison_page import answer, comparison_page
 
 SPECS = (
     ms.pr_auc,

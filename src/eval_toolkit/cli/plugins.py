@@ -90,7 +90,7 @@ def _ours() -> dict[str, Collection[str]]:
     from eval_toolkit.models import loading as models
     from eval_toolkit.rollouts.attacks import loading as attacks
     from eval_toolkit.rollouts.scorers import loading as text_scorers
-    from eval_toolkit.runs.shown import BUILT_IN_KINDS
+    from eval_toolkit.runs.kind_display import BUILT_IN_KINDS
     from eval_toolkit.tasks import loading as tasks
 
     return {

@@ -26,7 +26,7 @@ from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.scorecards.records import unit_starts
 
 if TYPE_CHECKING:
-    from eval_toolkit.runs.shown import Estimator
+    from eval_toolkit.runs.kind_display import Estimator
     from eval_toolkit.runs.units import Unit
 
 __all__ = [

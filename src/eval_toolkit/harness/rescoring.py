@@ -19,7 +19,7 @@ from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs.folder import RECORDS, Run
 from eval_toolkit.runs.kinds import Graded, Kind
 from eval_toolkit.runs.outcome import Subject
-from eval_toolkit.runs.shown import kind_named
+from eval_toolkit.runs.kind_display import kind_named
 from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.runs.stored_units import unit_files
 from eval_toolkit.runs.units import UNITS, Unit

@@ -6,7 +6,7 @@ from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
     from eval_toolkit.report.sections import Wanted
-    from eval_toolkit.report.writing import report_html, write_report
+    from eval_toolkit.report.html_report import report_html, write_report
 
 __all__ = ["Wanted", "report_html", "write_report"]
 
@@ -14,6 +14,6 @@ __getattr__ = names_on_use(
     __name__,
     {
         "sections": "Wanted",
-        "writing": "report_html write_report",
+        "html_report": "report_html write_report",
     },
 )

@@ -11,14 +11,14 @@ from eval_toolkit.analysis import RunComparison, RunDifference
 from eval_toolkit.analysis.configs import run_names
 from eval_toolkit.errors import EvalToolkitError, MissingExtraError
 from eval_toolkit.inference import correct_p_values
-from eval_toolkit.report import survived
+from eval_toolkit.report import survival
 from eval_toolkit.report.bars import bars_of
 from eval_toolkit.report.cells import Block, Cell, blocks_of
-from eval_toolkit.report.comparing import answer, compared_runs, run_comparison_page
-from eval_toolkit.report.disagreeing import disagreements
+from eval_toolkit.report.comparison_page import answer, compared_runs, run_comparison_page
+from eval_toolkit.report.disagreements import disagreements
 from eval_toolkit.report.headline import claims_shown
 from eval_toolkit.report.naming import named_table, named_text
-from eval_toolkit.report.plain_words import plain_words
+from eval_toolkit.report.main_result import plain_words
 from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.report.trust import Fact, trust_of
 from eval_toolkit.runs import Run
@@ -212,7 +212,7 @@ def _figures(
     yield _forest(f"{anchor}-metrics", f"Every metric{whose}{place}", by_metric, pair)
     if len(by_slice) > 1:
         yield _forest(f"{anchor}-slices", f"{first.metric}{whose} by slice", by_slice, pair)
-    yield from survived.overlaid(runs, pair, f"{anchor}-survival")
+    yield from survival.overlaid(runs, pair, f"{anchor}-survival")
 
 
 def _forest(

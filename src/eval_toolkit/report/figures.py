@@ -118,7 +118,7 @@ def drawn(
     """
     from markupsafe import Markup
 
-    from eval_toolkit.report.plots.pictures import picture, shown_spec
+    from eval_toolkit.report.plots.static_images import picture, shown_spec
 
     optional.require("vl_convert", feature="charts in reports", extra="report")
     # The chart is our own; validation would take longer than drawing.

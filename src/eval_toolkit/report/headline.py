@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from eval_toolkit.report import answering
+from eval_toolkit.report import headline_text
 from eval_toolkit.report.cells import Block, Cell, leading, main_block, main_blocks, main_cell
 from eval_toolkit.report.metric_groups import Group, grouped, meaning_of
-from eval_toolkit.report.plain_words import plain_words
+from eval_toolkit.report.main_result import plain_words
 from eval_toolkit.report.provenance import imported_from
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.report.trust import trust_of
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.shown import kind_named
+from eval_toolkit.runs.kind_display import kind_named
 
 if TYPE_CHECKING:
     from eval_toolkit.claims import ClaimReport
@@ -38,7 +38,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
     broken = list(dict.fromkeys(name for one in blocks for name in _broken(one)))
     groups = grouped(run, scorers)
     reasons = _Reasons(scorers, groups)
-    metric = answering.said(run, cell, block, leaders)
+    metric = headline_text.said(run, cell, block, leaders)
     plain = plain_words(run, block, cell, wanted.confidence)
     if plain and len(leaders) > 1:
         plain = f"{block.scorer}: {plain[0].lower()}{plain[1:]}"
@@ -52,13 +52,13 @@ def build(run: Run, wanted: Wanted) -> Section | None:
             "said": plain or metric,
             "how": [
                 *([metric] if plain else []),
-                answering.how(run, cell, block),
+                headline_text.how(run, cell, block),
                 *filter(
                     None,
                     (
-                        answering.bounds(run, cell),
-                        answering.unknown(cell, block),
-                        answering.stopped(run.results),
+                        headline_text.bounds(run, cell),
+                        headline_text.unknown(cell, block),
+                        headline_text.stopped(run.results),
                     ),
                 ),
             ],
@@ -126,7 +126,7 @@ def _some(names: Sequence[str], limit: int = 6) -> str:
 
 def _tiles(run: Run, block: Block, cell: Cell | None, *, several: bool) -> list[dict[str, Any]]:
     """Return tiles of further main values; with several scorers the table shows them instead."""
-    counts = list(answering.counted(run, cell, block))
+    counts = list(headline_text.counted(run, cell, block))
     if several or cell is None:
         return counts if len(counts) > 1 else []
     order = [name for name in kind_named(run.kind).next_metrics if name in block.cells]

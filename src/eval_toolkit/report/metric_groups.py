@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from eval_toolkit.report.cells import Block
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.shown import kind_named
+from eval_toolkit.runs.kind_display import kind_named
 
 SHOWN = 12
 """Maximum number of metrics shown expanded."""

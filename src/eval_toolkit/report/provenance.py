@@ -8,7 +8,7 @@ from eval_toolkit._internal.display import CellLike, Number, Table
 from eval_toolkit._internal.redaction import REDACTED, redact_secrets
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.shown import kind_named
+from eval_toolkit.runs.kind_display import kind_named
 
 Fact = tuple[str, str, bool]
 """Label, value, and whether the value is a hash or a name to copy."""

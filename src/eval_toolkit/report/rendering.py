@@ -46,7 +46,7 @@ def chart_library() -> str:
     static images.
     """
     from eval_toolkit._internal import optional
-    from eval_toolkit.report.plots.pictures import picture
+    from eval_toolkit.report.plots.static_images import picture
 
     optional.require("vl_convert", feature="charts in reports", extra="report")
     try:

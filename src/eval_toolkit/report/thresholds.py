@@ -9,7 +9,7 @@ import numpy as np
 from eval_toolkit._internal.display import Count, Number, Status, Table
 from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.metrics import metrics_at_threshold
-from eval_toolkit.report.scored import (
+from eval_toolkit.report.scored_rows import (
     MAX_SUBJECTS,
     Point,
     Scored,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from eval_toolkit.runs.shown import Words
+from eval_toolkit.runs.kind_display import Words
 
 WORDS = Words(
     what="rollouts",

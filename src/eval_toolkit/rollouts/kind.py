@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.answers import AnswersTable
     from eval_toolkit.runs.blocks import Block, Outcomes
     from eval_toolkit.runs.selected_units import StoredUnit
-    from eval_toolkit.runs.shown import Estimator
+    from eval_toolkit.runs.kind_display import Estimator
 
 _SHAPE = ("stop_on_success", "keep")
 """Settings that select turns by their scores; they may change once a run is finished."""

@@ -21,11 +21,11 @@ from eval_toolkit.rollouts.seeds.tables import seeds_of
 from eval_toolkit.rollouts.system import made_scorers
 from eval_toolkit.rollouts.turns import rollouts_of
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.asking import outcomes_of
+from eval_toolkit.runs.query_driver import outcomes_of
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.kinds import Identity
 from eval_toolkit.runs.outcome import Outcome
-from eval_toolkit.runs.relied_on import missing_setting
+from eval_toolkit.runs.manifest_checks import missing_setting
 from eval_toolkit.runs.rescoring import rescore
 from eval_toolkit.runs.specs import SUMMARY_DEFAULTS, SummaryOptions, SummarySpec
 

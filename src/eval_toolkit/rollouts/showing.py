@@ -15,7 +15,7 @@ from eval_toolkit.rollouts.graphs import ENDED, Graph, Node
 from eval_toolkit.rollouts.turns import TURN_COLUMNS, TURNS, read_turns
 from eval_toolkit.runs.blocks import Block, Group, Mark, Message, Messages, Note, Outcomes, Text
 from eval_toolkit.runs.selected_units import StoredUnit
-from eval_toolkit.runs.showing import (
+from eval_toolkit.runs.unit_display import (
     asked_of,
     default_blocks,
     hidden_requests,

@@ -14,7 +14,7 @@ from eval_toolkit.models.responses import REASONING_TAGS, RawCompletion, ReplyPa
 from eval_toolkit.models.runner import Job
 from eval_toolkit.protocols import Attack, Model
 from eval_toolkit.rollouts.conversations import Conversation
-from eval_toolkit.runs.calling import NothingToSay
+from eval_toolkit.runs.function_calls import NothingToSay
 from eval_toolkit.runs.context import Context, Said
 
 UNKNOWN = "unknown"

@@ -9,12 +9,12 @@ from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.rollouts.measures.reporting import rollout_scorecard
 from eval_toolkit.rollouts.turns import TURNS, rollouts_of
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.relied_on import missing_setting
+from eval_toolkit.runs.manifest_checks import missing_setting
 from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.scorecards import MetricResult, Records
 
 if TYPE_CHECKING:
-    from eval_toolkit.runs.shown import Estimator
+    from eval_toolkit.runs.kind_display import Estimator
 
 
 def stored_estimator(run: Run, summary: SummarySpec) -> "Estimator | None":

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.rescoring import rescore
     from eval_toolkit.runs.results import ResultCell, Results
     from eval_toolkit.runs.selected_units import StoredUnit
-    from eval_toolkit.runs.shown import Words
+    from eval_toolkit.runs.kind_display import Words
     from eval_toolkit.runs.specs import AskSpec, DecodingSpec, SummarySpec
     from eval_toolkit.runs.stored_units import StoredUnits
     from eval_toolkit.runs.units import Unit
@@ -118,7 +118,7 @@ __getattr__ = names_on_use(
         "rescoring": "rescore",
         "results": "ResultCell Results",
         "selected_units": "StoredUnit",
-        "shown": "Words",
+        "kind_display": "Words",
         "specs": "AskSpec DecodingSpec SummarySpec",
         "stored_units": "StoredUnits",
         "units": "Unit",

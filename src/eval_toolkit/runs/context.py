@@ -45,7 +45,7 @@ from eval_toolkit.runs.specs import AskSpec
 from eval_toolkit.runs.units import Unit
 
 if TYPE_CHECKING:
-    from eval_toolkit.runs.calling import NothingToSay
+    from eval_toolkit.runs.function_calls import NothingToSay
 
 __all__ = ["Asker", "Attempt", "Context", "Said"]
 
@@ -248,7 +248,7 @@ class Context:
         ModelError
             If a failure affects all calls, or there are too many consecutive failures.
         """
-        from eval_toolkit.runs.calling import Calling
+        from eval_toolkit.runs.function_calls import Calling
 
         n = self._left(len(jobs))
         keys = [request_hash(job.request, own) for job, own in zip(jobs, identities, strict=True)]
@@ -320,7 +320,7 @@ class Context:
 
     def _finished(self, job: Job, said: Any, key: str) -> JobResult | NothingToSay:
         """Store the result of a function, in the journal if there is one."""
-        from eval_toolkit.runs.calling import NothingToSay
+        from eval_toolkit.runs.function_calls import NothingToSay
 
         if isinstance(said, NothingToSay):
             return said

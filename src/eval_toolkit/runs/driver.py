@@ -118,7 +118,7 @@ def driver_of(kind: Kind[Any], *settings: Any) -> Driver:
     """Return the driver of a kind; the one that queries models is imported only if needed."""
     if not kind.asks:
         return Driver(kind, *settings)
-    from eval_toolkit.runs.asking import AskingDriver
+    from eval_toolkit.runs.query_driver import AskingDriver
 
     return AskingDriver(kind, *settings)
 

@@ -23,7 +23,7 @@ from eval_toolkit.errors import ArtifactError, EvalToolkitError
 from eval_toolkit.manifest import seal_manifest
 from eval_toolkit.runs.first_edition import parts_of_records
 from eval_toolkit.runs.lock import LOCK, lock_holder
-from eval_toolkit.runs.relied_on import manifest_problem, results_problem
+from eval_toolkit.runs.manifest_checks import manifest_problem, results_problem
 from eval_toolkit.runs.table import Layout, from_table, units_of
 from eval_toolkit.scorecards import MetricResult, Records
 from eval_toolkit.scorecards.parts import WHOLE

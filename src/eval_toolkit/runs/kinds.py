@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from eval_toolkit.errors import ArtifactError, UndefinedMetricError
-from eval_toolkit.runs.shown import Shown
+from eval_toolkit.runs.kind_display import Shown
 from eval_toolkit.runs.specs import SummarySpec
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.context import Attempt, Context
     from eval_toolkit.runs.folder import Run
     from eval_toolkit.runs.outcome import Subject
-    from eval_toolkit.runs.so_far import Grading
+    from eval_toolkit.runs.interim import Grading
     from eval_toolkit.runs.units import Unit
     from eval_toolkit.runs.writing import Columns
     from eval_toolkit.scorecards import Records, Scorecard

@@ -12,7 +12,7 @@ from eval_toolkit.artifacts.strict_json import parse_bytes
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.runs.folder import ARTIFACTS, MANIFEST, Run
 from eval_toolkit.runs.lock import run_lock
-from eval_toolkit.runs.relied_on import manifest_problem
+from eval_toolkit.runs.manifest_checks import manifest_problem
 from eval_toolkit.runs.writing import Columns, Writing, manifest_head, run_content
 from eval_toolkit.scorecards import Records
 

@@ -118,7 +118,7 @@ class Outcome(Displayed):
         from dataclasses import replace
 
         from eval_toolkit._internal.display import Page
-        from eval_toolkit.runs.shown import kind_named
+        from eval_toolkit.runs.kind_display import kind_named
 
         config = self.results.get("config") or {}
         kind = kind_named(str(config.get("kind")))

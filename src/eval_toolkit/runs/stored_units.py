@@ -18,9 +18,9 @@ from eval_toolkit._internal.tables.sources import (
     quoted,
 )
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.runs import three_tables
+from eval_toolkit.runs import legacy_units
 from eval_toolkit.runs.table import Layout
-from eval_toolkit.runs.three_tables import PARQUET
+from eval_toolkit.runs.legacy_units import PARQUET
 from eval_toolkit.runs.units import UNITS, WHO
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def unit_files(there: Collection[str]) -> tuple[str, ...]:
     >>> unit_files(["manifest.json", "records.parquet", "seeds.parquet"])
     ('seeds.parquet',)
     """
-    return (UNITS,) if UNITS in there else tuple(n for n in three_tables.TABLES if n in there)
+    return (UNITS,) if UNITS in there else tuple(n for n in legacy_units.TABLES if n in there)
 
 
 def stored_units(
@@ -255,7 +255,7 @@ def stored_units(
         fits = {"slice", "unit_id"} <= {*columns}
         return StoredUnits(PARQUET, (folder / UNITS,), columns, parts) if fits else None
     slices = [name for name in _slices(manifest) if "=" not in name] or [""]
-    found = three_tables.units_query(folder, there, columns_of, slices[0])
+    found = legacy_units.units_query(folder, there, columns_of, slices[0])
     if found is None:
         return records
     whole = before.get("whole")

@@ -23,7 +23,7 @@ from eval_toolkit.manifest import MANIFEST_SCHEMA_VERSION, redact_manifest, seal
 from eval_toolkit.provenance import utc_now
 from eval_toolkit.runs.folder import ARTIFACTS, MANIFEST, RECORDS, RESULTS, RESULTS_FULL, Run
 from eval_toolkit.runs.lock import LOCK, run_lock
-from eval_toolkit.runs.relied_on import results_problem
+from eval_toolkit.runs.manifest_checks import results_problem
 from eval_toolkit.runs.table import to_table
 from eval_toolkit.scorecards import Records
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from eval_toolkit.graders.code import CodeTests
 from eval_toolkit.graders.judges.asking import is_judge
-from eval_toolkit.runs.so_far import Grading
+from eval_toolkit.runs.interim import Grading
 from eval_toolkit.tasks.measuring import grader_columns, measure
 
 if TYPE_CHECKING:

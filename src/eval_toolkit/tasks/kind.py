@@ -20,7 +20,7 @@ from eval_toolkit.runs import Run
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.kinds import Graded, Identity, Kind
 from eval_toolkit.runs.resuming import shown_setting
-from eval_toolkit.runs.shown import Words
+from eval_toolkit.runs.kind_display import Words
 from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.runs.units import Unit
 from eval_toolkit.tasks.base import BaseTask
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.answers import AnswersTable
     from eval_toolkit.runs.blocks import Block
     from eval_toolkit.runs.selected_units import StoredUnit
-    from eval_toolkit.runs.so_far import Grading
+    from eval_toolkit.runs.interim import Grading
     from eval_toolkit.tasks.ended import Ended
     from eval_toolkit.tasks.watching import Watch
 

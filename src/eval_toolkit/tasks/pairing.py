@@ -18,7 +18,7 @@ from eval_toolkit.models.runner import Job, JobResult
 from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.provenance import redact_secrets
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.asking import outcomes_of
+from eval_toolkit.runs.query_driver import outcomes_of
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.driver import drive
 from eval_toolkit.runs.joining import joined

@@ -21,12 +21,12 @@ from eval_toolkit.plugins import known_name, read_from
 from eval_toolkit.protocols import Grader
 from eval_toolkit.provenance import redact_secrets
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.asking import outcomes_of, stored_digest
+from eval_toolkit.runs.query_driver import outcomes_of, stored_digest
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.folder import MANIFEST
 from eval_toolkit.runs.kinds import Identity
 from eval_toolkit.runs.outcome import Outcome
-from eval_toolkit.runs.relied_on import missing_setting
+from eval_toolkit.runs.manifest_checks import missing_setting
 from eval_toolkit.runs.rescoring import rescore
 from eval_toolkit.runs.specs import ASK_DEFAULTS, AskOptions, AskSpec, SummarySpec
 from eval_toolkit.tasks.base import BaseTask

@@ -14,7 +14,7 @@ from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood
 from eval_toolkit.protocols import Grader
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.asking import outcomes_of
+from eval_toolkit.runs.query_driver import outcomes_of
 from eval_toolkit.tasks.base import BaseTask
 
 

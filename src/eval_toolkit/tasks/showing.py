@@ -11,7 +11,7 @@ from eval_toolkit.models.runner import JobResult
 from eval_toolkit.runs.blocks import Block, Choice, Choices, Group, Note, Text
 from eval_toolkit.runs.joining import PART, joined
 from eval_toolkit.runs.selected_units import StoredRequest, StoredUnit
-from eval_toolkit.runs.showing import (
+from eval_toolkit.runs.unit_display import (
     asked_of,
     error_of,
     facts_of,

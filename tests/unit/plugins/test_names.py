@@ -32,7 +32,7 @@ from eval_toolkit.protocols import LeakageCheck
 from eval_toolkit.rollouts.attacks import load_attack
 from eval_toolkit.rollouts.scorers import load_scorer
 from eval_toolkit.runs import Kind
-from eval_toolkit.runs.shown import load_kind
+from eval_toolkit.runs.kind_display import load_kind
 from eval_toolkit.tasks import load_task
 
 OURS = {"exact_match": "json:loads"}

@@ -10,8 +10,8 @@ from tests.support.report_runs import WANTED, plain, written_rows
 from eval_toolkit.analysis import compare_runs
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.report import differences
-from eval_toolkit.report.comparing import compared_runs
-from eval_toolkit.report.scored import scored_of
+from eval_toolkit.report.comparison_page import compared_runs
+from eval_toolkit.report.scored_rows import scored_of
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.rollouts import System, run_rollouts
 from eval_toolkit.rollouts.scorers import as_text_scorer

@@ -11,10 +11,10 @@ from tests.support.report_runs import written_rows
 
 from eval_toolkit._internal.sandbox import Contained, Limits, Overrun, close_workers
 from eval_toolkit.report.figures import drawn
-from eval_toolkit.report.plots import pictures, plot_metric_bars, plot_threshold_curves
+from eval_toolkit.report.plots import static_images, plot_metric_bars, plot_threshold_curves
 from eval_toolkit.report.rendering import chart_library, stylesheet
 from eval_toolkit.report.sections import Wanted
-from eval_toolkit.report.writing import report_html
+from eval_toolkit.report.html_report import report_html
 
 
 def test_a_still_picture_holds_nothing_for_the_pointer() -> None:
@@ -64,14 +64,14 @@ def test_names_that_the_chart_library_cannot_draw() -> None:
 def test_a_chart_that_takes_too_long_is_one_picture_less(monkeypatch) -> None:
     chart = plot_metric_bars({"a": 0.5})
     with monkeypatch.context() as short:
-        short.setattr(pictures, "_LIMITS", Limits(seconds=0.001, memory_mb=None))
+        short.setattr(static_images, "_LIMITS", Limits(seconds=0.001, memory_mb=None))
         figure = drawn(chart, anchor="a", title="")
     assert str(figure.svg) == "<p>a chart could not be drawn: it took too long</p>"
     assert drawn(chart, anchor="a", title="").svg.startswith("<svg")
 
 
 def test_the_death_of_the_process_that_draws_is_survived() -> None:
-    convert = Contained("eval_toolkit._internal.sandbox.charts:convert", pictures._LIMITS)
+    convert = Contained("eval_toolkit._internal.sandbox.charts:convert", static_images._LIMITS)
     spec = plot_metric_bars({"a": 0.5}).to_dict()
     for _ in range(2):
         with pytest.raises(Overrun) as raised:

@@ -13,7 +13,7 @@ from tests.support.report_runs import written_rows
 
 from eval_toolkit.metrics import metrics_at_threshold
 from eval_toolkit.report import thresholds
-from eval_toolkit.report.scored import scored_of
+from eval_toolkit.report.scored_rows import scored_of
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run
 

@@ -8,7 +8,7 @@ import pytest
 from tests.support.each import each
 
 import eval_toolkit
-from eval_toolkit.runs.shown import BUILT_IN_KINDS
+from eval_toolkit.runs.kind_display import BUILT_IN_KINDS
 
 ROOT = Path(eval_toolkit.__file__).parent
 PACKAGES = ("report", "analysis", "integrations/exporting")

@@ -23,7 +23,7 @@ from eval_toolkit.rollouts.scorers import load_scorer
 from eval_toolkit.runs import Run, drive, rescore
 from eval_toolkit.runs import units as stored_units
 from eval_toolkit.runs.kinds import Kind
-from eval_toolkit.runs.shown import BUILT_IN_KINDS
+from eval_toolkit.runs.kind_display import BUILT_IN_KINDS
 from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.runs.units import Unit
 

@@ -15,7 +15,7 @@ from eval_toolkit.graders.judges import Judge
 from eval_toolkit.models.messages import Message
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.runs import Run, write_run
-from eval_toolkit.runs.asking import outcomes_of
+from eval_toolkit.runs.query_driver import outcomes_of
 from eval_toolkit.runs.units import MAX_CHARS, UNITS, Unit
 from eval_toolkit.tasks import (
     BaseTask,

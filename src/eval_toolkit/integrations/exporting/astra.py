@@ -11,7 +11,7 @@ from eval_toolkit.rollouts.evaluators.rolling import goal_of
 from eval_toolkit.rollouts.graphs import ENDED, Graph
 from eval_toolkit.rollouts.turns import TURNS, rollouts_of
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.shown import kind_named
+from eval_toolkit.runs.kind_display import kind_named
 
 _NOTHING_SAID = "there is no turn"
 

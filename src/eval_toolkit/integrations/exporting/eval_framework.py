@@ -23,7 +23,7 @@ from eval_toolkit.integrations.exporting.cells import (
 )
 from eval_toolkit.integrations.exporting.names import file_names
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.shown import kind_named
+from eval_toolkit.runs.kind_display import kind_named
 
 _NO_SUBJECT = "no_subject"
 _Row = dict[str, Any]

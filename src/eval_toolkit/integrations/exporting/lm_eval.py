@@ -27,7 +27,7 @@ from eval_toolkit.integrations.exporting.cells import (
 from eval_toolkit.integrations.exporting.names import file_names
 from eval_toolkit.report.cells import Block, Cell
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.shown import kind_named
+from eval_toolkit.runs.kind_display import kind_named
 from eval_toolkit.scorecards.parts import WHOLE
 
 _FILTER = "none"

@@ -17,7 +17,7 @@ from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingFileError
 from eval_toolkit.provenance import redact_secrets, utc_now
 from eval_toolkit.report.plots._charts import altair
-from eval_toolkit.report.plots.pictures import picture
+from eval_toolkit.report.plots.static_images import picture
 from eval_toolkit.report.plots.style import PLOT_STYLE
 
 __all__ = ["save_figure"]

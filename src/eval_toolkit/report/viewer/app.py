@@ -21,11 +21,11 @@ ROUTES = (
     ("/", "runs_page:show", "runs"),
     ("/runs/{key}", "run_page:show", "run"),
     ("/runs/{key}/report.html", "run_page:download", "report"),
-    ("/runs/{key}/samples", "browsing:show", "samples"),
+    ("/runs/{key}/samples", "sample_browser:show", "samples"),
     ("/runs/{key}/sample", "sample_page:show", "sample"),
     ("/runs/{key}/live", "live:show", "live"),
-    ("/compare", "comparing:show", "compare"),
-    ("/compare/sample", "compared_sample:show", "compare-sample"),
+    ("/compare", "run_comparison:show", "compare"),
+    ("/compare/sample", "sample_comparison:show", "compare-sample"),
 )
 """URL path, module and function, and name. A function takes the request and returns a response; it
 is called in a separate thread."""

@@ -18,9 +18,9 @@ from eval_toolkit.report import Wanted, report_html
 from eval_toolkit.report import rendering as report
 from eval_toolkit.report.sections import Chapter
 from eval_toolkit.report.viewer import rendering
-from eval_toolkit.report.viewer.listing import ListedRun, RunList
-from eval_toolkit.report.viewer.places import SharedRun, without_folders
-from eval_toolkit.report.viewer.reporting import wanted_here
+from eval_toolkit.report.viewer.run_list import ListedRun, RunList
+from eval_toolkit.report.viewer.local_paths import SharedRun, without_folders
+from eval_toolkit.report.viewer.report_page import wanted_here
 from eval_toolkit.runs import Run
 
 MARKER = "eval-toolkit-site.json"
@@ -236,7 +236,7 @@ class _Site:
     def comparison(self, a: ListedRun, b: ListedRun) -> dict[str, str]:
         """Write the comparison of two runs."""
         from eval_toolkit.report import differences
-        from eval_toolkit.report.writing import page_html
+        from eval_toolkit.report.html_report import page_html
 
         opened = [SharedRun.of(Run.open(one.path)) for one in (a, b)]
         sections = list(differences.sections(opened, self._wanted))

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report.viewer import rendering
-from eval_toolkit.report.viewer.listing import ListedRun
+from eval_toolkit.report.viewer.run_list import ListedRun
 from eval_toolkit.report.viewer.state import Viewer
 from eval_toolkit.runs import RunProgress, read_progress
 from eval_toolkit.runs.folder import run_head
-from eval_toolkit.runs.so_far import read_so_far
+from eval_toolkit.runs.interim import read_so_far
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from eval_toolkit.report.viewer.listing import ListedRun
+from eval_toolkit.report.viewer.run_list import ListedRun
 
 
 def main_menu(current: str) -> list[dict[str, Any]]:

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from eval_toolkit.report.viewer.checking import written
+from eval_toolkit.report.viewer.integrity import written
 from eval_toolkit.report.viewer.live import followed
 from eval_toolkit.report.viewer.menus import run_menu
-from eval_toolkit.report.viewer.reporting import LARGE, file_of, made_apart, page_of
+from eval_toolkit.report.viewer.report_page import LARGE, file_of, made_apart, page_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request

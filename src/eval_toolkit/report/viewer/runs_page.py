@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from eval_toolkit.report.viewer import rendering
-from eval_toolkit.report.viewer.browsing import whole_number
-from eval_toolkit.report.viewer.listing import ListedRun
+from eval_toolkit.report.viewer.sample_browser import whole_number
+from eval_toolkit.report.viewer.run_list import ListedRun
 from eval_toolkit.report.viewer.live import duration
 from eval_toolkit.report.viewer.menus import main_menu
 from eval_toolkit.report.viewer.trends import HEIGHT, WIDTH, trends_of

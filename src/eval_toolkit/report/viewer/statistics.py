@@ -61,7 +61,7 @@ def compared(a: Path, b: Path) -> Told:
     The result is the comparison page, or the reason why there is none.
     """
     from eval_toolkit._internal.words import intervals_made
-    from eval_toolkit.report.comparing import compared_runs, run_comparison_page
+    from eval_toolkit.report.comparison_page import compared_runs, run_comparison_page
     from eval_toolkit.runs import Run
 
     try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from eval_toolkit._internal.words import number
 from eval_toolkit.report.cells import Cell
-from eval_toolkit.report.viewer.listing import ListedRun
+from eval_toolkit.report.viewer.run_list import ListedRun
 
 WIDTH, HEIGHT = 260, 84
 _PAD, _SCALE = 10, 40

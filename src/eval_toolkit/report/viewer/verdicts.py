@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from eval_toolkit._internal.tables.sources import literal, quoted
 from eval_toolkit.analysis.units import are_right, right_or_wrong
 from eval_toolkit.report.cells import blocks_of
-from eval_toolkit.report.scored import stored_points
+from eval_toolkit.report.scored_rows import stored_points
 from eval_toolkit.report.viewer.pairs import Rule
 from eval_toolkit.report.viewer.records import FROM, Shape
 from eval_toolkit.report.viewer.store import Store, pattern

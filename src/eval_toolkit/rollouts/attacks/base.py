@@ -11,7 +11,7 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.protocols import Attack, Model
 from eval_toolkit.rollouts.conversations import Conversation
-from eval_toolkit.runs.calling import NothingToSay
+from eval_toolkit.runs.function_calls import NothingToSay
 from eval_toolkit.seeds import derive_seed
 
 __all__ = [

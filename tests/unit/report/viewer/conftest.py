@@ -9,7 +9,7 @@ pytest.importorskip("starlette")
 from tests.support.viewer_driving import TOKEN, Asking
 
 from eval_toolkit.report.viewer import create_app
-from eval_toolkit.report.viewer import listing as listing_module
+from eval_toolkit.report.viewer import run_list as listing_module
 
 
 @pytest.fixture

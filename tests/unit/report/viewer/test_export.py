@@ -18,7 +18,7 @@ from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.report import Wanted
 from eval_toolkit.report.viewer import export
 from eval_toolkit.report.viewer.export import MARKER, export_site
-from eval_toolkit.report.viewer.places import Places
+from eval_toolkit.report.viewer.local_paths import Places
 from eval_toolkit.runs import open_run, write_run
 from eval_toolkit.scorecards import Records
 

@@ -15,9 +15,9 @@ from tests.support.viewer_driving import Answer, Asking, plain_run
 from tests.support.viewer_serving import served
 
 from eval_toolkit.report import Wanted
-from eval_toolkit.report.viewer import listing, reporting
+from eval_toolkit.report.viewer import run_list, report_page
 from eval_toolkit.runs import open_run
-from eval_toolkit.runs.so_far import SO_FAR, ValueSoFar
+from eval_toolkit.runs.interim import SO_FAR, ValueSoFar
 
 TASK = """
 [task]
@@ -51,8 +51,8 @@ model = ScriptedModel(answer, name="slow")
 
 @pytest.fixture(autouse=True)
 def _every_request_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "_LOOK_AGAIN_S", -1.0)
-    monkeypatch.setattr(reporting, "wanted_here", lambda: Wanted(charts=False))
+    monkeypatch.setattr(run_list, "_LOOK_AGAIN_S", -1.0)
+    monkeypatch.setattr(report_page, "wanted_here", lambda: Wanted(charts=False))
 
 
 def follow_of(answer: Answer) -> str:

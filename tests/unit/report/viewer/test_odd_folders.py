@@ -31,8 +31,8 @@ from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.models.responses import RawCompletion
 from eval_toolkit.models.runner import Job, JobResult, to_columns
 from eval_toolkit.models.runner.stored import RESPONSES
-from eval_toolkit.report.viewer import checking, listing, pairs, rendering, runs_page, statistics
-from eval_toolkit.report.viewer.listing import RunList
+from eval_toolkit.report.viewer import integrity, run_list, pairs, rendering, runs_page, statistics
+from eval_toolkit.report.viewer.run_list import RunList
 from eval_toolkit.report.viewer.records import records_at, shape_of
 from eval_toolkit.report.viewer.statistics import Statistics, Told
 from eval_toolkit.report.viewer.store import Store, pattern
@@ -72,7 +72,7 @@ def test_the_list_names_a_run_whose_results_were_altered_and_keeps_its_number_to
 def test_every_page_of_a_run_says_that_its_records_were_altered_and_the_list_knows_then(
     ask: Asking, runs_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checking, "_WAIT_S", 60.0)
+    monkeypatch.setattr(integrity, "_WAIT_S", 60.0)
     one, other = (scored(runs_dir / name, [0.1, score]) for name, score in (("a", 0.9), ("b", 0.8)))
     a, b = key_of(ask, "a"), key_of(ask, "b")
     addresses = [f"/runs/{a}/samples", f"/runs/{a}/sample?row=0", f"/compare?a={a}&b={b}"]
@@ -131,7 +131,7 @@ def test_who_looks_again_holds_nobody_up(runs_dir: Path, monkeypatch: pytest.Mon
     plain_run(runs_dir / "r1", "r1", 0.5)
     runs = RunList(runs_dir)
     (known,) = runs.runs()
-    monkeypatch.setattr(listing, "_LOOK_AGAIN_S", -1.0)
+    monkeypatch.setattr(run_list, "_LOOK_AGAIN_S", -1.0)
     looking, go_on = threading.Event(), threading.Event()
 
     def slow(*_: object) -> list[Path]:
@@ -139,7 +139,7 @@ def test_who_looks_again_holds_nobody_up(runs_dir: Path, monkeypatch: pytest.Mon
         go_on.wait(600)
         return []
 
-    monkeypatch.setattr(listing, "walk_runs", slow)
+    monkeypatch.setattr(run_list, "walk_runs", slow)
     other = threading.Thread(target=runs.runs)
     other.start()
     try:
@@ -158,10 +158,10 @@ def test_a_known_run_is_found_without_a_walk_and_not_read_again(
     runs = RunList(runs_dir)
     (known,) = runs.runs()
     read: list[Path] = []
-    monkeypatch.setattr(listing, "_LOOK_AGAIN_S", -1.0)
-    monkeypatch.setattr(listing, "is_run", read.append)
+    monkeypatch.setattr(run_list, "_LOOK_AGAIN_S", -1.0)
+    monkeypatch.setattr(run_list, "is_run", read.append)
     assert runs.runs()[0] is known
-    monkeypatch.setattr(listing, "walk_runs", None)  # nothing that could be called
+    monkeypatch.setattr(run_list, "walk_runs", None)  # nothing that could be called
     assert runs.run(known.key) is known
     assert read == []
 
@@ -203,7 +203,7 @@ def test_what_was_removed_a_moment_ago_is_not_found(
 ) -> None:
     runs = [scored(runs_dir / name, [0.1, 0.9]) for name in ("a", "b")]
     a, b = key_of(ask, "a"), key_of(ask, "b")
-    monkeypatch.setattr(listing, "_LOOK_AGAIN_S", 3600.0)
+    monkeypatch.setattr(run_list, "_LOOK_AGAIN_S", 3600.0)
     ask("/")
     shutil.rmtree(runs[0].path)
     for address in ("", "/samples", "/sample?row=0", "/live", "/report.html"):
@@ -211,7 +211,7 @@ def test_what_was_removed_a_moment_ago_is_not_found(
     for address in (f"/compare?a={a}&b={b}", f"/compare/sample?a={a}&b={b}&row=0&row_b=0"):
         assert ask(address).status == 404, address
     # also where it goes between two looks within one request
-    monkeypatch.setattr(checking, "written", lambda _: (runs_dir / "gone").stat())
+    monkeypatch.setattr(integrity, "written", lambda _: (runs_dir / "gone").stat())
     assert ask(f"/runs/{b}").status == 404
 
 

@@ -10,9 +10,9 @@ from tests.support.viewer_driving import Answer, Asking, plain_run, rollout_run,
 
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report import Wanted
-from eval_toolkit.report.viewer import reporting, run_page
-from eval_toolkit.report.viewer.listing import RunList
-from eval_toolkit.report.viewer.reporting import made_apart
+from eval_toolkit.report.viewer import report_page, run_page
+from eval_toolkit.report.viewer.run_list import RunList
+from eval_toolkit.report.viewer.report_page import made_apart
 from eval_toolkit.report.viewer.state import Kept
 from eval_toolkit.scorecards import Records
 
@@ -26,7 +26,7 @@ def run_page_of(ask: Asking, more: str = "") -> Answer:
 def test_the_report_is_shown_inside_the_viewer(
     ask: Asking, runs_dir: Path, make: type[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reporting, "wanted_here", lambda: Wanted(charts=False))
+    monkeypatch.setattr(report_page, "wanted_here", lambda: Wanted(charts=False))
     make(runs_dir / "r1")  # type: ignore[call-arg]
     answer = run_page_of(ask)
     assert answer.status == 200
@@ -72,7 +72,7 @@ def test_a_large_run_shows_first_what_is_quick(
     rng = np.random.default_rng(1)
     labels = rng.integers(0, 2, 60).astype(float)
     rows_run(runs_dir / "r1", Records.from_columns({"label": labels, "score": rng.random(60)}))
-    for module in (reporting, run_page):
+    for module in (report_page, run_page):
         monkeypatch.setattr(module, "LARGE", 50)
     monkeypatch.setattr(
         run_page, "made_apart", lambda folder, run, what: f"whole {what} of {run.run_id}"
@@ -110,7 +110,7 @@ def test_the_report_can_be_saved_as_one_file(
     ask: Asking, runs_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain_run(runs_dir / "r1", "r1", 0.5)
-    monkeypatch.setattr(reporting, "wanted_here", lambda: Wanted(charts=False))
+    monkeypatch.setattr(report_page, "wanted_here", lambda: Wanted(charts=False))
     answer = run_page_of(ask, "/report.html")
     assert answer.status == 200
     assert re.fullmatch(

@@ -11,8 +11,8 @@ from tests.support.viewer_driving import Asking, plain_run, rollout_run, task_ru
 
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.manifest import seal_manifest
-from eval_toolkit.report.viewer import listing
-from eval_toolkit.report.viewer.listing import RunList
+from eval_toolkit.report.viewer import run_list
+from eval_toolkit.report.viewer.run_list import RunList
 from eval_toolkit.report.viewer.trends import trends_of
 from eval_toolkit.runs import run_state, write_run
 
@@ -111,7 +111,7 @@ def test_runs_of_one_name_have_keys_of_their_own(runs_dir: Path) -> None:
 def test_a_run_that_did_not_change_is_not_read_again(
     runs_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "_LOOK_AGAIN_S", -1.0)
+    monkeypatch.setattr(run_list, "_LOOK_AGAIN_S", -1.0)
     plain_run(runs_dir / "r1", "r1", 0.5)
     found = RunList(runs_dir)
     first = found.runs()

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report.viewer import rendering
-from eval_toolkit.report.viewer.browsing import whole_number
-from eval_toolkit.report.viewer.comparing import shown
-from eval_toolkit.report.viewer.listing import ListedRun
+from eval_toolkit.report.viewer.sample_browser import whole_number
+from eval_toolkit.report.viewer.run_comparison import shown
+from eval_toolkit.report.viewer.run_list import ListedRun
 from eval_toolkit.report.viewer.menus import main_menu
-from eval_toolkit.report.viewer.pairing import Asked, chosen
+from eval_toolkit.report.viewer.pair_selection import Asked, chosen
 from eval_toolkit.report.viewer.records import Record, records_at
 from eval_toolkit.report.viewer.sample_page import FIRST, WHOLE_TEXT
 from eval_toolkit.report.viewer.state import NotFoundError, Viewer

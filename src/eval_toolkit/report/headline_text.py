@@ -6,7 +6,7 @@ from typing import Any
 from eval_toolkit._internal.words import number
 from eval_toolkit.report.cells import Block, Cell
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.shown import kind_named
+from eval_toolkit.runs.kind_display import kind_named
 
 _SCORERS_NAMED = 3
 

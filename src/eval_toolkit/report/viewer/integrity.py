@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eval_toolkit.report.viewer.listing import ListedRun
+from eval_toolkit.report.viewer.run_list import ListedRun
 from eval_toolkit.runs.folder import alteration
 
 _WAIT_S = 0.5

@@ -34,7 +34,7 @@ from eval_toolkit.runs.units import UNITS, units_table
 if TYPE_CHECKING:
     from eval_toolkit.models.runner.journal import Entry
     from eval_toolkit.runs.outcome import Outcome
-    from eval_toolkit.runs.so_far import SoFar
+    from eval_toolkit.runs.interim import SoFar
 
 _NOT_ASKED = "(not requested by the run that completed this folder)"
 """Placeholder for the request of a journalled answer, since journals do not contain requests."""
@@ -101,7 +101,7 @@ class AskingDriver(Driver):
         made: list[SoFar] = []
 
         def add(entries: Sequence[Entry]) -> None:
-            from eval_toolkit.runs.so_far import SoFar
+            from eval_toolkit.runs.interim import SoFar
 
             if not made:  # only for runs that take a while
                 made.append(SoFar(folder, self.kind.grading_so_far()))

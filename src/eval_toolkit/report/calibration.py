@@ -6,7 +6,7 @@ from typing import Any
 from eval_toolkit._internal.display import Count, Estimate, Interval, Number, Table
 from eval_toolkit.calibration import reliability_curve
 from eval_toolkit.report.cells import Block, Cell, blocks_of
-from eval_toolkit.report.scored import MAX_SUBJECTS, Scored, left_out, of_folds, scored_of
+from eval_toolkit.report.scored_rows import MAX_SUBJECTS, Scored, left_out, of_folds, scored_of
 from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.runs import Run
 

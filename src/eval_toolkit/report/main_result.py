@@ -8,9 +8,9 @@ from eval_toolkit._internal.words import percent_and_ends
 from eval_toolkit.analysis.units import are_right, right_or_wrong
 from eval_toolkit.inference import clustered_rate
 from eval_toolkit.report.cells import Block, Cell
-from eval_toolkit.report.scored import Scored, scored_of, threshold_of
+from eval_toolkit.report.scored_rows import Scored, scored_of, threshold_of
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.shown import kind_named
+from eval_toolkit.runs.kind_display import kind_named
 
 _CLOSE = 1e-6
 _FEW = 50

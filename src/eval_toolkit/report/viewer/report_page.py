@@ -12,7 +12,7 @@ from eval_toolkit.report import Wanted, report_html
 from eval_toolkit.report.contents import BUILDERS, sections_of
 from eval_toolkit.report.sections import Chapter
 from eval_toolkit.report.viewer import rendering
-from eval_toolkit.report.viewer.listing import ListedRun, RunList
+from eval_toolkit.report.viewer.run_list import ListedRun, RunList
 from eval_toolkit.report.viewer.menus import run_menu
 from eval_toolkit.runs import Run
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.support.report_runs import written_rows
 
-from eval_toolkit.report import worst
-from eval_toolkit.report.scored import Scored, scored_of
+from eval_toolkit.report import worst_errors
+from eval_toolkit.report.scored_rows import Scored, scored_of
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run
 
@@ -23,7 +23,7 @@ def expected(one: Scored, threshold: float, label: int) -> list[tuple[str, float
 
 
 def test_errors_are_the_largest_ones(rows_run: Run) -> None:
-    section = worst.build(rows_run, Wanted(n_samples=6))
+    section = worst_errors.build(rows_run, Wanted(n_samples=6))
     assert section is not None
     thresholds = {
         entry["scorer_name"]: entry["threshold"]
@@ -42,7 +42,7 @@ def test_errors_are_the_largest_ones(rows_run: Run) -> None:
 
 
 def test_a_row_that_two_seeds_scored_is_shown_once(twice_run: Run) -> None:
-    section = worst.build(twice_run, Wanted(n_samples=80))
+    section = worst_errors.build(twice_run, Wanted(n_samples=80))
     assert section is not None
     (one,) = scored_of(twice_run)
     for label, listed in enumerate(section.data["errors"][0]):
@@ -53,7 +53,7 @@ def test_a_row_that_two_seeds_scored_is_shown_once(twice_run: Run) -> None:
 
 
 def test_rows_are_shown_with_what_they_say(rows_run: Run, shown: Callable[[Section], Any]) -> None:
-    section = worst.build(rows_run, Wanted(n_samples=6))
+    section = worst_errors.build(rows_run, Wanted(n_samples=6))
     assert section is not None
     assert rows_run.inputs is not None
     row = section.data["errors"][0][0]["rows"][0]
@@ -66,7 +66,7 @@ def test_rows_are_shown_with_what_they_say(rows_run: Run, shown: Callable[[Secti
 
 
 def test_disagreements_are_the_rows_farthest_apart(rows_run: Run) -> None:
-    section = worst.build(rows_run, Wanted(n_samples=6))
+    section = worst_errors.build(rows_run, Wanted(n_samples=6))
     assert section is not None
     good, bad = scored_of(rows_run)
     gaps = [
@@ -84,7 +84,7 @@ def test_disagreements_are_the_rows_farthest_apart(rows_run: Run) -> None:
 
 def test_without_texts_there_is_a_table(tmp_path: Path, shown: Callable[[Section], Any]) -> None:
     run = written_rows(tmp_path, [0, 1] * 10, [0.9, 0.1] * 10)
-    section = worst.build(run, Wanted(n_samples=4))
+    section = worst_errors.build(run, Wanted(n_samples=4))
     assert section is not None
     page = shown(section)
     assert not page.all("article")
@@ -95,7 +95,7 @@ def test_without_texts_there_is_a_table(tmp_path: Path, shown: Callable[[Section
 
 def test_no_error_is_said(tmp_path: Path) -> None:
     run = written_rows(tmp_path, [0, 1] * 10, [0.1, 0.9] * 10)
-    section = worst.build(run, Wanted())
+    section = worst_errors.build(run, Wanted())
     assert section is not None
     alarms, misses = section.data["errors"][0]
     assert alarms["rows"] == misses["rows"] == []
@@ -108,7 +108,7 @@ def test_no_error_is_said(tmp_path: Path) -> None:
 def test_scores_without_a_threshold_are_ranked(tmp_path: Path, shift: float) -> None:
     scores = [shift + 3.0 * i for i in range(20)]
     run = written_rows(tmp_path, [0, 1] * 10, scores)
-    section = worst.build(run, Wanted(n_samples=4))
+    section = worst_errors.build(run, Wanted(n_samples=4))
     assert section is not None
     alarms, misses = section.data["errors"][0]
     assert [row["unit"] for row in alarms["rows"]] == ["u00018", "u00016"]

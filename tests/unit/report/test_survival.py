@@ -17,7 +17,7 @@ from eval_toolkit.inference import kaplan_meier
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.report.cells import main_block
 from eval_toolkit.report.sections import Section, Wanted
-from eval_toolkit.report.survived import _every_turn, build
+from eval_toolkit.report.survival import _every_turn, build
 from eval_toolkit.rollouts import System, run_rollouts
 from eval_toolkit.rollouts.attacks import Static
 from eval_toolkit.runs import Run

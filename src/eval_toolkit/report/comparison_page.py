@@ -11,7 +11,7 @@ from eval_toolkit.analysis.comparison import Comparing
 from eval_toolkit.analysis.configs import differences_table
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.shown import common_kind
+from eval_toolkit.runs.kind_display import common_kind
 from eval_toolkit.scorecards.parts import WHOLE
 
 _NAMED = 8

@@ -11,7 +11,7 @@ from eval_toolkit.graders import ExactMatch
 from eval_toolkit.inference import ConfidenceSequence
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.runs import Run, context
-from eval_toolkit.runs.so_far import SO_FAR, Grading, SoFar, ValueSoFar, read_so_far
+from eval_toolkit.runs.interim import SO_FAR, Grading, SoFar, ValueSoFar, read_so_far
 from eval_toolkit.tasks import CompletionSpec, Prompt, Task, run_task
 
 N = 30

@@ -8,7 +8,7 @@ import numpy as np
 
 from eval_toolkit._internal.display import Number, Table
 from eval_toolkit._internal.validation import FloatArray, IntArray
-from eval_toolkit.report.scored import (
+from eval_toolkit.report.scored_rows import (
     MAX_SUBJECTS,
     Scored,
     left_out,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from eval_toolkit.analysis import RunComparison, RunDifference
-from eval_toolkit.report.comparing import answer, comparison_page
+from eval_toolkit.report.comparison_page import answer, comparison_page
 
 
 def cell(

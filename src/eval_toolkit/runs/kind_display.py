@@ -208,7 +208,7 @@ def kind_named(name: str) -> type[Shown]:
     ('rows', 'units')
     """
     from eval_toolkit.plugins import read_from
-    from eval_toolkit.runs.showing import UnknownKind
+    from eval_toolkit.runs.unit_display import UnknownKind
 
     try:
         return load_kind(name, origin=read_from("manifest.json", "kind"))
@@ -242,7 +242,7 @@ def load_kind(name: str, *, origin: Origin | None = None) -> type[Shown]:
 
 def common_kind(runs: Sequence[Run]) -> type[Shown]:
     """Return the common kind of several runs; a generic one if their kinds differ."""
-    from eval_toolkit.runs.showing import UnknownKind
+    from eval_toolkit.runs.unit_display import UnknownKind
 
     kinds = {kind_named(run.kind) for run in runs}
     return kinds.pop() if len(kinds) == 1 else UnknownKind
@@ -262,6 +262,6 @@ def show_unit(unit: StoredUnit) -> list[Block]:
 
 
 def _default_blocks(unit: StoredUnit) -> list[Block]:
-    from eval_toolkit.runs.showing import default_blocks  # only needed for display
+    from eval_toolkit.runs.unit_display import default_blocks  # only needed for display
 
     return default_blocks(unit)

@@ -11,14 +11,14 @@ from tests.support.report_runs import plain, written_rows
 
 from eval_toolkit.inference import clustered_rate
 from eval_toolkit.metrics import expected_calibration_error
-from eval_toolkit.report import calibrated
-from eval_toolkit.report.scored import scored_of
+from eval_toolkit.report import calibration
+from eval_toolkit.report.scored_rows import scored_of
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run
 
 
 def test_bins_are_those_of_scikit_learn(rows_run: Run) -> None:
-    section = calibrated.build(rows_run, Wanted(charts=False))
+    section = calibration.build(rows_run, Wanted(charts=False))
     assert section is not None
     for part, one in zip(section.data["parts"], scored_of(rows_run), strict=True):
         positive, predicted = calibration_curve(one.labels, one.scores, n_bins=10)
@@ -30,7 +30,7 @@ def test_bins_are_those_of_scikit_learn(rows_run: Run) -> None:
 def test_rows_of_one_group_do_not_count_as_independent(rows_run: Run, twice_run: Run) -> None:
     """Intervals are `clustered_rate` of the rows of a bin: by author, by row where seeds repeat it."""
     for run in (rows_run, twice_run):
-        section = calibrated.build(run, Wanted())
+        section = calibration.build(run, Wanted())
         assert section is not None
         assert "account for groups" in section.data["figures"][0].caption
         one = scored_of(run)[0]
@@ -53,7 +53,7 @@ def test_rows_of_one_group_do_not_count_as_independent(rows_run: Run, twice_run:
 
 
 def test_cells_of_the_run_stand_beside_it(rows_run: Run, shown: Callable[[Section], Any]) -> None:
-    section = calibrated.build(rows_run, Wanted(charts=False))
+    section = calibration.build(rows_run, Wanted(charts=False))
     assert section is not None
     block = rows_run.results["by_slice"]["test"]["by_scorer"]["good"]
     tiles = {plain(tile["text"]) for tile in shown(section).all("div", class_="tile")}
@@ -65,7 +65,7 @@ def test_cells_of_the_run_stand_beside_it(rows_run: Run, shown: Callable[[Sectio
 
 def test_a_calibration_error_that_the_run_lacks_is_measured(tmp_path: Path) -> None:
     labels, scores = [0, 1, 1, 0] * 10, [0.1, 0.8, 0.6, 0.4] * 10
-    section = calibrated.build(written_rows(tmp_path, labels, scores), Wanted(charts=False))
+    section = calibration.build(written_rows(tmp_path, labels, scores), Wanted(charts=False))
     assert section is not None
     tiles = {cell.name: cell for cell in section.data["parts"][0]["tiles"]}
     wide = tiles["ece, 10 equal-width bins"]
@@ -74,7 +74,7 @@ def test_a_calibration_error_that_the_run_lacks_is_measured(tmp_path: Path) -> N
 
 
 def test_the_chart_has_the_numbers_behind_it(rows_run: Run) -> None:
-    section = calibrated.build(rows_run, Wanted())
+    section = calibration.build(rows_run, Wanted())
     assert section is not None
     assert [figure.title for figure in section.data["figures"]] == [
         "Reliability: good",
@@ -86,16 +86,16 @@ def test_the_chart_has_the_numbers_behind_it(rows_run: Run) -> None:
 def test_scores_that_are_no_probabilities(tmp_path: Path) -> None:
     """Where the run was asked for such metrics their absence is told; else there is no section."""
     labels, scores = [0, 1] * 10, [float(i) for i in range(20)]
-    assert calibrated.build(written_rows(tmp_path, labels, scores), Wanted()) is None
+    assert calibration.build(written_rows(tmp_path, labels, scores), Wanted()) is None
     skipped = {"brier": {"value": None, "status": "skipped", "reason": "no probabilities"}}
     run = written_rows(tmp_path, labels, scores, cells=skipped, run_id="asked")
-    section = calibrated.build(run, Wanted())
+    section = calibration.build(run, Wanted())
     assert section is not None
     (why,) = section.data["absent"]
     assert why == "model: its scores are not probabilities: some lie outside [0, 1]"
 
 
 def test_one_class_has_no_curve(tmp_path: Path) -> None:
-    section = calibrated.build(written_rows(tmp_path, [1] * 12, [0.5] * 12), Wanted())
+    section = calibration.build(written_rows(tmp_path, [1] * 12, [0.5] * 12), Wanted())
     assert section is not None
     assert section.data["absent"] == ["model: all 12 rows are positive"]
