@@ -12,7 +12,6 @@ from typing import Any
 
 from eval_toolkit._internal.files import parse_json
 from eval_toolkit._internal.tables.formats import CSV, JSON, JSONL, TSV, expand_paths, media_type_of
-from eval_toolkit._internal.tables.reading import column_names, read_table
 from eval_toolkit._internal.tables.spool import shown
 from eval_toolkit._internal.tables.texts import read_lines, read_text
 from eval_toolkit.errors import ArtifactError
@@ -49,6 +48,8 @@ def read_records(
                 f"{name}: contains a {type(found).__name__}; it must contain a list of texts or objects"
             )
         return [(f"{name}: row {n}", value) for n, value in enumerate(found, 1)]
+    from eval_toolkit._internal.tables.reading import column_names, read_table
+
     is_text = media in (CSV, TSV)
     columns = read_table(file, texts=column_names(file) if is_text else ())
     lists = [[plain_value(cell) for cell in column.tolist()] for column in columns.values()]
