@@ -6,10 +6,10 @@ from typing import Any
 
 from eval_toolkit.harness.core import Part, ScoredPart, measure_part
 from eval_toolkit.runs.blocks import Block
+from eval_toolkit.runs.kind_display import Words
 from eval_toolkit.runs.kinds import Graded, Kind
 from eval_toolkit.runs.selected_units import StoredUnit
 from eval_toolkit.runs.unit_display import input_blocks
-from eval_toolkit.runs.kind_display import Words
 from eval_toolkit.runs.units import Unit
 
 

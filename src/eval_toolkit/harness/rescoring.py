@@ -17,9 +17,9 @@ from eval_toolkit.metric_specs.columns import mean_as_stated
 from eval_toolkit.metric_specs.names import chosen_metrics
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs.folder import RECORDS, Run
+from eval_toolkit.runs.kind_display import kind_named
 from eval_toolkit.runs.kinds import Graded, Kind
 from eval_toolkit.runs.outcome import Subject
-from eval_toolkit.runs.kind_display import kind_named
 from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.runs.stored_units import unit_files
 from eval_toolkit.runs.units import UNITS, Unit

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.report.sections import Wanted
     from eval_toolkit.report.html_report import report_html, write_report
+    from eval_toolkit.report.sections import Wanted
 
 __all__ = ["Wanted", "report_html", "write_report"]
 

@@ -15,8 +15,8 @@ from eval_toolkit.report.scored_rows import stored_points
 from eval_toolkit.report.sections import Wanted
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.blocks import Choices, Messages, Note, flattened, main_reply
-from eval_toolkit.runs.selected_units import Place, selected_units
 from eval_toolkit.runs.kind_display import common_kind, show_unit
+from eval_toolkit.runs.selected_units import Place, selected_units
 
 _Said = tuple[str | None, str | None]
 """Input and response of a unit."""

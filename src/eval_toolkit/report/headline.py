@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from eval_toolkit.report import headline_text
 from eval_toolkit.report.cells import Block, Cell, leading, main_block, main_blocks, main_cell
-from eval_toolkit.report.metric_groups import Group, grouped, meaning_of
 from eval_toolkit.report.main_result import plain_words
+from eval_toolkit.report.metric_groups import Group, grouped, meaning_of
 from eval_toolkit.report.provenance import imported_from
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.report.trust import trust_of

@@ -14,8 +14,8 @@ from eval_toolkit.report.headline import main_cell
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.blocks import Choices, Outcomes, brief, flattened
-from eval_toolkit.runs.selected_units import units_at
 from eval_toolkit.runs.kind_display import Words, kind_named, show_unit
+from eval_toolkit.runs.selected_units import units_at
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.records import is_text
 

@@ -8,8 +8,8 @@ from eval_toolkit._internal.tables.sources import checked_place, connection, pla
 from eval_toolkit._internal.words import number, percent_and_ends
 from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.models.runner.stored import RESPONSES
-from eval_toolkit.report.headline_text import whole_numbers
 from eval_toolkit.report.cells import Block, Cell, fitted_on
+from eval_toolkit.report.headline_text import whole_numbers
 from eval_toolkit.report.main_result import positives_of
 from eval_toolkit.report.scored_rows import Scored, scored_of, stored_points
 from eval_toolkit.runs import Run

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.driver import drive
     from eval_toolkit.runs.folder import Run, find_runs, run_state
     from eval_toolkit.runs.inputs import Inputs
+    from eval_toolkit.runs.kind_display import Words
     from eval_toolkit.runs.kinds import Graded, Identity, Kind
     from eval_toolkit.runs.lock import run_lock
     from eval_toolkit.runs.open import OpenRun, open_run
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.rescoring import rescore
     from eval_toolkit.runs.results import ResultCell, Results
     from eval_toolkit.runs.selected_units import StoredUnit
-    from eval_toolkit.runs.kind_display import Words
     from eval_toolkit.runs.specs import AskSpec, DecodingSpec, SummarySpec
     from eval_toolkit.runs.stored_units import StoredUnits
     from eval_toolkit.runs.units import Unit

@@ -19,10 +19,10 @@ from eval_toolkit.models.responses import REASONING_TAGS, RawCompletion, RawLogl
 from eval_toolkit.models.responses.reasoning import Tags
 from eval_toolkit.models.runner.jobs import JobResult
 from eval_toolkit.models.runner.stored import RESPONSES
-from eval_toolkit.runs.query_driver import outcomes_of
 from eval_toolkit.runs.folder import Run
 from eval_toolkit.runs.joining import joined
 from eval_toolkit.runs.kind_display import kind_named
+from eval_toolkit.runs.query_driver import outcomes_of
 from eval_toolkit.runs.units import Unit, shown_input
 from eval_toolkit.scorecards import Records
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.answers import AnswersTable
     from eval_toolkit.runs.context import Attempt, Context
     from eval_toolkit.runs.folder import Run
-    from eval_toolkit.runs.outcome import Subject
     from eval_toolkit.runs.interim import Grading
+    from eval_toolkit.runs.outcome import Subject
     from eval_toolkit.runs.units import Unit
     from eval_toolkit.runs.writing import Columns
     from eval_toolkit.scorecards import Records, Scorecard

@@ -33,8 +33,8 @@ from eval_toolkit.runs.units import UNITS, units_table
 
 if TYPE_CHECKING:
     from eval_toolkit.models.runner.journal import Entry
-    from eval_toolkit.runs.outcome import Outcome
     from eval_toolkit.runs.interim import SoFar
+    from eval_toolkit.runs.outcome import Outcome
 
 _NOT_ASKED = "(not requested by the run that completed this folder)"
 """Placeholder for the request of a journalled answer, since journals do not contain requests."""

@@ -9,9 +9,9 @@ from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.plugins import TYPED, call_plugin, known_name, load_plugin, read_from
 from eval_toolkit.runs.driver import driver_of, refuse_taken
 from eval_toolkit.runs.folder import MANIFEST, Run
+from eval_toolkit.runs.kind_display import BUILT_IN_KINDS
 from eval_toolkit.runs.kinds import Kind
 from eval_toolkit.runs.outcome import Outcome
-from eval_toolkit.runs.kind_display import BUILT_IN_KINDS
 from eval_toolkit.runs.specs import AskSpec
 
 __all__ = ["rescore", "stored_kind"]

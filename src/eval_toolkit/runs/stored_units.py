@@ -19,8 +19,8 @@ from eval_toolkit._internal.tables.sources import (
 )
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.runs import legacy_units
-from eval_toolkit.runs.table import Layout
 from eval_toolkit.runs.legacy_units import PARQUET
+from eval_toolkit.runs.table import Layout
 from eval_toolkit.runs.units import UNITS, WHO
 
 if TYPE_CHECKING:

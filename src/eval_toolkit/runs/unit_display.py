@@ -10,8 +10,8 @@ from eval_toolkit._internal.words import number
 from eval_toolkit.errors import ArtifactError, EvalToolkitError
 from eval_toolkit.models.runner.jobs import JobResult
 from eval_toolkit.runs.blocks import Block, Facts, Group, Message, Messages, Note, Text
-from eval_toolkit.runs.selected_units import StoredRequest, StoredUnit
 from eval_toolkit.runs.kind_display import Shown
+from eval_toolkit.runs.selected_units import StoredRequest, StoredUnit
 
 _ANSWERED = "Requests and answers"
 _TOO_LONG = Facts((("too long", "to be read in full"),))

@@ -16,8 +16,8 @@ from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.manifest import seal_manifest
 from eval_toolkit.models.runner.journal import Journal
 from eval_toolkit.report.viewer import create_app
-from eval_toolkit.report.viewer import run_list as listing_module
 from eval_toolkit.report.viewer import report_page as reporting_module
+from eval_toolkit.report.viewer import run_list as listing_module
 from eval_toolkit.runs.progress import read_progress
 
 __all__ = ["TARGETS", "two_runs"]

@@ -97,7 +97,7 @@ class TestChosen:
         assert run is not None
         section = section_of(run)
         assert list(lists_of(run)) == ["skipped"]
-        assert "without a scorer nothing says whether the target failed" in section.notes
+        assert "there is no scorer that defines failures" in section.notes
 
     def test_rollouts_that_were_scored_again(self, rollout_run: Run, tmp_path: Path) -> None:
         from eval_toolkit.rollouts.scorers import KeywordScorer

@@ -7,9 +7,9 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from tests.support.report_runs import WANTED, written_rows
 
 from eval_toolkit.report import curves
+from eval_toolkit.report.html_report import report_html
 from eval_toolkit.report.scored_rows import scored_of
 from eval_toolkit.report.sections import Wanted
-from eval_toolkit.report.html_report import report_html
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.scorecards import Records
 

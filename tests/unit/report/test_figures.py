@@ -11,10 +11,10 @@ from tests.support.report_runs import written_rows
 
 from eval_toolkit._internal.sandbox import Contained, Limits, Overrun, close_workers
 from eval_toolkit.report.figures import drawn
-from eval_toolkit.report.plots import static_images, plot_metric_bars, plot_threshold_curves
+from eval_toolkit.report.html_report import report_html
+from eval_toolkit.report.plots import plot_metric_bars, plot_threshold_curves, static_images
 from eval_toolkit.report.rendering import chart_library, stylesheet
 from eval_toolkit.report.sections import Wanted
-from eval_toolkit.report.html_report import report_html
 
 
 def test_a_still_picture_holds_nothing_for_the_pointer() -> None:

@@ -18,10 +18,10 @@ from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.report.samples import _by_column, _grades, _lists, _shares, build
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run, write_run
-from eval_toolkit.runs.query_driver import outcomes_of
 from eval_toolkit.runs.blocks import Messages
-from eval_toolkit.runs.selected_units import Place, selected_units, units_at
 from eval_toolkit.runs.kind_display import Words, show_unit
+from eval_toolkit.runs.query_driver import outcomes_of
+from eval_toolkit.runs.selected_units import Place, selected_units, units_at
 from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks import BaseTask, ResponseType, run_task
 from eval_toolkit.tasks.showing import right_by_grades

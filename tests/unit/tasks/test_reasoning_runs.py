@@ -17,8 +17,8 @@ from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.report.html_report import write_report
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.blocks import flattened
-from eval_toolkit.runs.selected_units import units_at
 from eval_toolkit.runs.kind_display import show_unit
+from eval_toolkit.runs.selected_units import units_at
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.declared import read_task_file
 from eval_toolkit.tasks.pairing import judge_pairs

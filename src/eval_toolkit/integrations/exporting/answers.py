@@ -22,9 +22,9 @@ from eval_toolkit.models.runner import JobResult
 from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.report.cells import Block, Cell
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.query_driver import outcomes_of
 from eval_toolkit.runs.joining import joined
 from eval_toolkit.runs.kind_display import kind_named
+from eval_toolkit.runs.query_driver import outcomes_of
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.scorecards.reduction import value_of_failure

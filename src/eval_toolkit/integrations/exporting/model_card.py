@@ -8,8 +8,8 @@ from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.integrations.exporting.cells import all_blocks, origin_of
 from eval_toolkit.integrations.exporting.tables import markdown_table
-from eval_toolkit.report.headline_text import stopped
 from eval_toolkit.report.cells import fitted_on
+from eval_toolkit.report.headline_text import stopped
 from eval_toolkit.report.provenance import imported_from
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.kind_display import kind_named

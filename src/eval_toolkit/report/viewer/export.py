@@ -18,9 +18,9 @@ from eval_toolkit.report import Wanted, report_html
 from eval_toolkit.report import rendering as report
 from eval_toolkit.report.sections import Chapter
 from eval_toolkit.report.viewer import rendering
-from eval_toolkit.report.viewer.run_list import ListedRun, RunList
 from eval_toolkit.report.viewer.local_paths import SharedRun, without_folders
 from eval_toolkit.report.viewer.report_page import wanted_here
+from eval_toolkit.report.viewer.run_list import ListedRun, RunList
 from eval_toolkit.runs import Run
 
 MARKER = "eval-toolkit-site.json"

@@ -10,10 +10,16 @@ from numpy.typing import NDArray
 
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report.cells import blocks_of
-from eval_toolkit.report.viewer.sample_browser import Q_AT_MOST, SIZES, finite, size_of, whole_number
-from eval_toolkit.report.viewer.run_list import ListedRun
 from eval_toolkit.report.viewer.pairs import CASES, Joined, Rule, Side, joined
 from eval_toolkit.report.viewer.records import Filter, Shape
+from eval_toolkit.report.viewer.run_list import ListedRun
+from eval_toolkit.report.viewer.sample_browser import (
+    Q_AT_MOST,
+    SIZES,
+    finite,
+    size_of,
+    whole_number,
+)
 from eval_toolkit.report.viewer.state import Viewer
 from eval_toolkit.report.viewer.verdicts import main_column
 from eval_toolkit.runs import Run

@@ -8,8 +8,8 @@ from eval_toolkit.report.viewer.records import Record, Shape
 from eval_toolkit.report.viewer.store import Store, pattern
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.blocks import excerpts
-from eval_toolkit.runs.selected_units import Place, selected_units
 from eval_toolkit.runs.kind_display import show_unit
+from eval_toolkit.runs.selected_units import Place, selected_units
 
 TEXTS = ("input", "answer", "reference")
 _STORED = ("input", "reference")

@@ -12,8 +12,8 @@ from eval_toolkit.report import Wanted, report_html
 from eval_toolkit.report.contents import BUILDERS, sections_of
 from eval_toolkit.report.sections import Chapter
 from eval_toolkit.report.viewer import rendering
-from eval_toolkit.report.viewer.run_list import ListedRun, RunList
 from eval_toolkit.report.viewer.menus import run_menu
+from eval_toolkit.report.viewer.run_list import ListedRun, RunList
 from eval_toolkit.runs import Run
 
 LARGE = 100_000

@@ -10,13 +10,13 @@ import numpy as np
 from eval_toolkit._internal.words import number, visible
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report.viewer import rendering
-from eval_toolkit.report.viewer.sample_browser import SIZES
-from eval_toolkit.report.viewer.run_list import ListedRun
 from eval_toolkit.report.viewer.menus import main_menu
 from eval_toolkit.report.viewer.pair_selection import Asked, Chosen, chosen
 from eval_toolkit.report.viewer.pairs import CASES, Rule
 from eval_toolkit.report.viewer.previews import previews
 from eval_toolkit.report.viewer.records import Measured, records_at
+from eval_toolkit.report.viewer.run_list import ListedRun
+from eval_toolkit.report.viewer.sample_browser import SIZES
 from eval_toolkit.report.viewer.state import Viewer
 from eval_toolkit.report.viewer.statistics import Told
 from eval_toolkit.runs.kind_display import Words, kind_named

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from eval_toolkit.report.viewer import rendering
-from eval_toolkit.report.viewer.sample_browser import whole_number
-from eval_toolkit.report.viewer.run_list import ListedRun
 from eval_toolkit.report.viewer.live import duration
 from eval_toolkit.report.viewer.menus import main_menu
+from eval_toolkit.report.viewer.run_list import ListedRun
+from eval_toolkit.report.viewer.sample_browser import whole_number
 from eval_toolkit.report.viewer.trends import HEIGHT, WIDTH, trends_of
 
 if TYPE_CHECKING:

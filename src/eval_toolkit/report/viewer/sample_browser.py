@@ -8,10 +8,10 @@ from urllib.parse import urlencode
 
 from eval_toolkit._internal.words import number, visible
 from eval_toolkit.report.viewer import rendering
-from eval_toolkit.report.viewer.run_list import ListedRun
 from eval_toolkit.report.viewer.menus import run_menu
 from eval_toolkit.report.viewer.previews import TEXTS, previews
 from eval_toolkit.report.viewer.records import Filter, Record, Shape, records_at
+from eval_toolkit.report.viewer.run_list import ListedRun
 from eval_toolkit.report.viewer.store import TooLongError
 from eval_toolkit.report.viewer.verdicts import DISAGREE, VERDICTS, Verdicts
 from eval_toolkit.runs.kind_display import Words, kind_named

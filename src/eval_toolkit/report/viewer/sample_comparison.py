@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report.viewer import rendering
-from eval_toolkit.report.viewer.sample_browser import whole_number
-from eval_toolkit.report.viewer.run_comparison import shown
-from eval_toolkit.report.viewer.run_list import ListedRun
 from eval_toolkit.report.viewer.menus import main_menu
 from eval_toolkit.report.viewer.pair_selection import Asked, chosen
 from eval_toolkit.report.viewer.records import Record, records_at
+from eval_toolkit.report.viewer.run_comparison import shown
+from eval_toolkit.report.viewer.run_list import ListedRun
+from eval_toolkit.report.viewer.sample_browser import whole_number
 from eval_toolkit.report.viewer.sample_page import FIRST, WHOLE_TEXT
 from eval_toolkit.report.viewer.state import NotFoundError, Viewer
 from eval_toolkit.report.viewer.unit import beside, blocks_of

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report.viewer import rendering
-from eval_toolkit.report.viewer.sample_browser import address, read_filter, whole_number
-from eval_toolkit.report.viewer.run_comparison import shown
-from eval_toolkit.report.viewer.run_list import ListedRun
 from eval_toolkit.report.viewer.menus import run_menu
 from eval_toolkit.report.viewer.records import Filter, Record, records_at, records_of_unit
+from eval_toolkit.report.viewer.run_comparison import shown
+from eval_toolkit.report.viewer.run_list import ListedRun
+from eval_toolkit.report.viewer.sample_browser import address, read_filter, whole_number
 from eval_toolkit.report.viewer.state import NotFoundError, Viewer
 from eval_toolkit.report.viewer.unit import blocks_of
 from eval_toolkit.runs import Run

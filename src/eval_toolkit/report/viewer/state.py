@@ -9,9 +9,9 @@ from typing import Generic, TypeVar
 
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report.viewer.integrity import Checks
-from eval_toolkit.report.viewer.run_list import ListedRun, RunList
 from eval_toolkit.report.viewer.pairs import Joined
 from eval_toolkit.report.viewer.records import Filter, Shape, fitting, shape_of
+from eval_toolkit.report.viewer.run_list import ListedRun, RunList
 from eval_toolkit.report.viewer.statistics import Statistics
 from eval_toolkit.report.viewer.store import Store
 from eval_toolkit.report.viewer.verdicts import Verdicts, verdicts_of

@@ -8,8 +8,8 @@ from eval_toolkit.report.viewer.records import Record
 from eval_toolkit.report.viewer.store import Store
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.blocks import Block, Group, Messages, Note, Text
-from eval_toolkit.runs.selected_units import Place, selected_units
 from eval_toolkit.runs.kind_display import show_unit
+from eval_toolkit.runs.selected_units import Place, selected_units
 
 _ABSENT = {"reference": "Stored without a reference.", "input": "Stored without inputs."}
 

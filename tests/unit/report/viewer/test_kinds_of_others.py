@@ -17,8 +17,8 @@ from eval_toolkit.report import report_html
 from eval_toolkit.report.viewer.unit import beside
 from eval_toolkit.runs import Group, Kind, Note, Run, Table, Text, Unit, Words, drive
 from eval_toolkit.runs.blocks import Block, flattened
-from eval_toolkit.runs.selected_units import Place, StoredUnit, selected_units
 from eval_toolkit.runs.kind_display import BUILT_IN_KINDS, Shown, kind_named, show_unit
+from eval_toolkit.runs.selected_units import Place, StoredUnit, selected_units
 from eval_toolkit.runs.units import UNITS
 from eval_toolkit.scorecards import Records
 

@@ -15,7 +15,7 @@ from tests.support.viewer_driving import Answer, Asking, plain_run
 from tests.support.viewer_serving import served
 
 from eval_toolkit.report import Wanted
-from eval_toolkit.report.viewer import run_list, report_page
+from eval_toolkit.report.viewer import report_page, run_list
 from eval_toolkit.runs import open_run
 from eval_toolkit.runs.interim import SO_FAR, ValueSoFar
 

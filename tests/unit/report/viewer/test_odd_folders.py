@@ -31,9 +31,9 @@ from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.models.responses import RawCompletion
 from eval_toolkit.models.runner import Job, JobResult, to_columns
 from eval_toolkit.models.runner.stored import RESPONSES
-from eval_toolkit.report.viewer import integrity, run_list, pairs, rendering, runs_page, statistics
-from eval_toolkit.report.viewer.run_list import RunList
+from eval_toolkit.report.viewer import integrity, pairs, rendering, run_list, runs_page, statistics
 from eval_toolkit.report.viewer.records import records_at, shape_of
+from eval_toolkit.report.viewer.run_list import RunList
 from eval_toolkit.report.viewer.statistics import Statistics, Told
 from eval_toolkit.report.viewer.store import Store, pattern
 from eval_toolkit.report.viewer.unit import blocks_of

@@ -32,8 +32,8 @@ from eval_toolkit.models.responses import RawCompletion
 from eval_toolkit.models.runner import Job, JobResult, to_columns
 from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.report.viewer import statistics
-from eval_toolkit.report.viewer.run_list import RunList
 from eval_toolkit.report.viewer.pairs import CASES, Joined, Rule, Side, joined
+from eval_toolkit.report.viewer.run_list import RunList
 from eval_toolkit.report.viewer.statistics import Told, compared
 from eval_toolkit.report.viewer.store import Store
 from eval_toolkit.runs import Run, write_run

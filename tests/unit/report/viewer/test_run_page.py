@@ -11,8 +11,8 @@ from tests.support.viewer_driving import Answer, Asking, plain_run, rollout_run,
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report import Wanted
 from eval_toolkit.report.viewer import report_page, run_page
-from eval_toolkit.report.viewer.run_list import RunList
 from eval_toolkit.report.viewer.report_page import made_apart
+from eval_toolkit.report.viewer.run_list import RunList
 from eval_toolkit.report.viewer.state import Kept
 from eval_toolkit.scorecards import Records
 

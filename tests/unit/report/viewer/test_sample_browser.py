@@ -27,8 +27,8 @@ from eval_toolkit.models.responses import ErrorInfo, RawCompletion, RawLoglikeli
 from eval_toolkit.models.runner import Job, JobResult, to_columns
 from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.report.viewer import create_app, state
-from eval_toolkit.report.viewer.sample_browser import read_filter, to_query
 from eval_toolkit.report.viewer.records import Filter, fitting, records_at, shape_of
+from eval_toolkit.report.viewer.sample_browser import read_filter, to_query
 from eval_toolkit.report.viewer.store import Store, TooLongError
 from eval_toolkit.runs import write_run
 from eval_toolkit.scorecards import Records
