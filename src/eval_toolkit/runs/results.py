@@ -381,15 +381,7 @@ class Results(Tabled):
     def places_of(self, part: Mapping[str, str] | str | None) -> list[tuple[str, str]]:
         """Return the (slice, part) pairs that match a part of an address.
 
-        Parameters
-        ----------
-        part : mapping, str or None
-            Part as returned by `parse_part`, or as text; None and "all" are the whole.
-
-        Returns
-        -------
-        list of tuple of str
-            Matching pairs; empty if there are none.
+        The part is given as by `parse_part`, or as text; None and "all" are the whole.
         """
         pairs = parse_part(part) if isinstance(part, str) else dict(part or {})
         if not pairs:

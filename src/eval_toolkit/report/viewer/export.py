@@ -51,32 +51,10 @@ def export_site(
     and reasons of results are reduced to their last part; texts of data, reasons of single samples
     and relative paths are unchanged.
 
-    Parameters
-    ----------
-    runs_dir : path
-        Folder that is searched recursively for runs; it is only read.
-    out : path
-        Folder to write: new, empty, or an earlier site, which is replaced once the new one is
-        complete.
-    compare : sequence of pairs of str
-        Pairs (A, B) of runs to compare, as ids or folders below ``runs_dir``.
-    title : str
-        Title of the list.
-    wanted : Wanted, optional
-        Report options.
-
-    Returns
-    -------
-    Path
-        Output folder; the list is its ``index.html``.
-
-    Raises
-    ------
-    ArtifactError
-        If the folder of runs does not exist.
-    InvalidInputError
-        If there are no runs, a run to compare is missing, or ``out`` contains anything but a site
-        or lies inside a run.
+    ``out`` is new, empty, or an earlier site, which is replaced once the new one is complete.
+    ``compare`` has pairs (A, B) of runs, as ids or folders below ``runs_dir``. Return the output
+    folder, whose list is ``index.html``. Raise `InvalidInputError` if there are no runs, a run to
+    compare is missing, or ``out`` contains anything but a site or lies inside a run.
 
     Examples
     --------
