@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.viewer_driving import Asking, cell, results, rows_run
-from tests.unit.report.viewer.test_browsing import browse, units
+from tests.unit.report.viewer.test_sample_browser import browse, units
 
 from eval_toolkit._internal.tables import LabelMap
 from eval_toolkit.harness.predictions import PredictionsKind
