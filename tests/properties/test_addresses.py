@@ -96,7 +96,7 @@ def test_what_is_no_address_is_refused(text: str, why: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "de", "=de", "a=1/b", "all&a=1", "a=1&", '""=x'])
 def test_what_is_no_part_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInputError, match="is no part of a run"):
+    with pytest.raises(InvalidInputError, match="is not a valid part"):
         parse_part(text)
 
 

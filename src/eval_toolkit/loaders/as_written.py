@@ -1,6 +1,6 @@
 """Rows read as text: filtered, with missing values dropped, and numbers in percent parsed.
 
-Reading columns with their types is several times as fast, so this path is for files that need it.
+Reading columns with their types is several times as fast, so this module is used only for files that need it.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ def read_as_written(
 
     ``read`` reads columns as `read_rows` does. No value may be missing in the label, the numbers
     and the ``needed`` columns, unless ``drop_missing`` drops such rows. ``where`` are conditions as
-    in `tables.conditions_of`; they must leave a row. The decimal mark is detected by default.
+    in `tables.conditions_of`; at least one row must satisfy them. The decimal mark is detected by default.
     """
     conditions = _conditions(where, have)
     also = [condition.column for condition in conditions]

@@ -35,10 +35,10 @@ _MARKED = re.compile(r"(p|prob|proba|probability|score)_.+|.+_(prob|proba|probab
 _DECISIONS = ("prediction", "predictions", "predicted", "pred", "preds", "y_pred")
 """Names of scores in some files and of decisions in others; used if no other name fits."""
 _PEEKED = 1000
-"""Rows looked at to say which columns may be meant."""
+"""Number of rows read to suggest columns in messages."""
 
 Peek = Callable[[int], Mapping[str, NDArray[Any]]]
-"""Returns the columns of the first rows, to say which may be meant."""
+"""Function that returns the columns of the first rows."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Roles:
         return [one for one in (*self.by, self.group, self.key, self.hashes, self.text) if one]
 
     def guessed(self, wanted: Wanted) -> list[str]:
-        """Describe the label and the score if they were guessed and are not named so."""
+        """Describe the label and the score columns if they were guessed and have other names."""
         if (wanted.label or self.label == "label") and (wanted.scores or self.scores == ["score"]):
             return []
         return [f"label: {self.label!r}, score: {', '.join(map(repr, self.scores))}"]
@@ -182,8 +182,8 @@ def score_column(
 ) -> str:
     """Return a column of scores: the requested one, or the only one that fits by its name.
 
-    ``taken`` columns have another role, and ``peek`` returns the first rows, to say which column
-    may be meant. None or several that fit are an error.
+    ``taken`` columns have another role. ``peek`` returns the first rows, from which the message
+    suggests columns. None or several that fit are an error.
 
     Examples
     --------
@@ -205,7 +205,7 @@ def _only(
     what: str,
     option: str,
 ) -> str | None:
-    """Return the only column with a name of the first tier that has any; None without one."""
+    """Return the only column that matches the first tier with a match; None without a match."""
     plain = {name: re.sub(r"[\W_]+", "_", name).strip("_").lower() for name in have}
     for tier in tiers:
         fits = tier.fullmatch if isinstance(tier, re.Pattern) else tier.__contains__
@@ -223,11 +223,11 @@ def _only(
 def _refuse(
     file: str | Path, have: Sequence[str], usual: Sequence[str], option: str, may_be: list[str]
 ) -> str:
-    """Raise if no name fits; say what to pass if the content tells."""
+    """Raise if no name fits; the message suggests what to pass, based on the content."""
     either = " or ".join(f"{option}={name!r}" for name in may_be[:3])
     remedy = f"pass {either}" if may_be else f"specify yours with `{option}`"
     if all(number_in(name) is not None for name in have):
-        remedy = "the first line looks like data: name the columns with `header`"
+        remedy = "the first line looks like data; pass the column names as `header`"
     raise NoUsualColumnError(
         f"{file}: none of the columns {', '.join(usual)} exists, or one like them; {remedy}; "
         f"{_listed(have)}"

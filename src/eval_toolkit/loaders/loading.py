@@ -66,7 +66,7 @@ def load_loader(spec: str) -> DatasetLoader:
 def loaded_splits(loader: DatasetLoader, name: str) -> dict[str, EvalSlice]:
     """Return the splits of a loader, with slices named after their keys.
 
-    Foreign errors of the loader are a `PluginError`, and so is anything but slices by name.
+    Errors of third-party code, and results other than slices by name, raise a `PluginError`.
 
     Examples
     --------
@@ -86,13 +86,13 @@ def loaded_splits(loader: DatasetLoader, name: str) -> dict[str, EvalSlice]:
     if not isinstance(splits, Mapping) or not splits:
         what = "no split" if isinstance(splits, Mapping) else f"a {type(splits).__name__}"
         raise PluginError(
-            f"loader {name!r}: load_splits gave {what}; it must give a dict of name to EvalSlice"
+            f"loader {name!r}: load_splits returned {what}; it must return a dict of name to EvalSlice"
         )
     for split, part in splits.items():
         if not isinstance(split, str) or not isinstance(part, EvalSlice):
             raise PluginError(
                 f"loader {name!r}: split {split!r} is a {type(part).__name__}; it must be an "
-                "EvalSlice under a name"
+                "EvalSlice, and its key a text"
             )
     return {
         split: part if part.name == split else part.renamed(split) for split, part in splits.items()

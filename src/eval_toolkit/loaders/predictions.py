@@ -205,7 +205,7 @@ def read_predictions(source: Any, wanted: Wanted | None = None) -> Predictions:
     wanted : Wanted, optional
         Roles of the columns. By default they are found by their names: label, y_true, y, target,
         class, truth and the like; score, prob, probability, p, proba, prediction and the like;
-        unit_id, row_id or id. `Predictions.notes` tells what was guessed.
+        unit_id, row_id or id. `Predictions.notes` lists the guessed columns.
 
     Returns
     -------
@@ -217,11 +217,11 @@ def read_predictions(source: Any, wanted: Wanted | None = None) -> Predictions:
     ArtifactError
         If a file is missing, empty or malformed.
     MissingColumnError
-        If a column is missing, or several may be meant.
+        If a column is missing, or several columns fit a role.
     InvalidInputError
         If a label is neither 0 nor 1 nor one of two words with a known positive class, a score is
-        not finite, or an id is missing or occurs twice;
-        the message shows the first five such rows.
+        not finite, or an id is missing or occurs twice; the message shows the first five such
+        rows.
     InvalidTypeError
         If ``source`` has another type.
 
@@ -268,7 +268,7 @@ def read_predictions(source: Any, wanted: Wanted | None = None) -> Predictions:
 def _read(
     read: Callable[..., Rows], have: Sequence[str], roles: Roles, wanted: Wanted
 ) -> tuple[Rows, Sequence[str], list[str]]:
-    """Return the rows, the columns with percent signs, and what was left out."""
+    """Return the rows, the columns with percent signs, and notes on what was changed."""
     if not wanted.where and not wanted.drop_missing:
         # A column may be both label and slice: it is then read as text, and classes derive from it.
         as_text = bool(wanted.labels) or roles.label in roles.texts
@@ -301,7 +301,7 @@ def _read(
 def _scaled(
     scores: dict[str, FloatArray], scale: Scale, percent: Sequence[str]
 ) -> tuple[dict[str, FloatArray], list[str]]:
-    """Return scores as probabilities, and what was done; those with percent signs already are."""
+    """Return scores as probabilities, with notes; those with percent signs are already converted."""
     if scale == "percent":
         others = [name for name in scores if name not in percent]
         made = {name: column / 100 if name in others else column for name, column in scores.items()}
@@ -332,7 +332,7 @@ def _opened(
         return tables.shown(files[0]), names, read, peek
     frame = _columns_of(source) if isinstance(source, (list, tuple)) else source
     if not frames.n_rows(frame):
-        raise InvalidInputError("the data has no rows")
+        raise InvalidInputError("the data have no rows")
     names = [frames.names(frame)]
     column = partial(frames.column, frame)
     return (
@@ -357,7 +357,7 @@ def _parts(rows: Rows, column: str) -> Parts:
     if parts.names.count(MISSING) > 1:
         value = np.equal(rows.columns[column], MISSING)
         raise InvalidInputError(
-            f"{rows.where(int(np.argmax(value)))}: {column!r} says {MISSING!r}, which is reserved "
+            f"{rows.where(int(np.argmax(value)))}: {column!r} is {MISSING!r}, which is reserved "
             "for missing values; rename it"
         )
     if len(parts.names) > MAX_PARTS:

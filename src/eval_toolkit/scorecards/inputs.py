@@ -40,7 +40,7 @@ positive one, positive='spam' (there are 'ham', 'spam')
         raise InvalidInputError(_words(array, values.tolist(), classes.index(None)))
     if positive is not None and 1 not in classes:
         raise InvalidInputError(
-            f"`positive` is {positive!r}, but no label is; there are {_listed(values.tolist())}"
+            f"`positive` is {positive!r}, but no row has this label; there are {_listed(values.tolist())}"
         )
     return validation.binary_labels(np.array(classes, dtype=np.int64))
 

@@ -133,7 +133,7 @@ class _Draft:
         self.value = float(value)
 
     def refuses(self) -> bool:
-        """Return whether the statistic has no interval in any case; record the reason."""
+        """Return whether the statistic never has an interval; record the reason."""
         why = getattr(self.statistic, "no_interval", "")
         if why:
             self.reason = f"no interval: {why}"

@@ -185,7 +185,7 @@ def _string(rest: str, text: str) -> tuple[str, str]:
 
 
 def _malformed(text: str, why: str) -> InvalidInputError:
-    return InvalidInputError(f"{text.strip()!r:.200} is no part of a run: {why}")
+    return InvalidInputError(f"{text.strip()!r:.200} is not a valid part: {why}")
 
 
 def rows_of_folds(parts: Mapping[str, Any]) -> dict[str, int]:

@@ -316,7 +316,7 @@ def unit_starts(unit_id: NDArray[Any]) -> IntArray:
     before, after = unit_id[:-1], unit_id[1:]
     if (after < before).any():
         raise InvalidInputError(
-            "the records are not sorted by unit; make them with Records.from_columns"
+            "the records are not sorted by unit; create them with Records.from_columns"
         )
     starts = np.concatenate(([True], after != before))[: len(unit_id)]
     return np.flatnonzero(starts).astype(np.int64)
@@ -394,7 +394,7 @@ def _positions(rows: ArrayLike, n: int) -> NDArray[Any]:
     again = np.setdiff1d(np.arange(len(at)), np.unique(at, return_index=True)[1])
     if len(again):
         raise InvalidInputError(
-            f"rows[{again[0]}] is {at[again[0]]} twice; each record may be taken once"
+            f"rows[{again[0]}] is {at[again[0]]}, as before; each record may be taken only once"
         )
     return at
 
@@ -440,7 +440,7 @@ def _unique(ids: Strings, attempts: IntArray) -> None:
         if key in seen:
             raise InvalidInputError(
                 f"unit_id[{row}] is {key[0]!r} with attempt {key[1]} twice; "
-                "each unit and attempt may occur once"
+                "each pair of unit and attempt may occur only once"
             )
         seen.add(key)
 
@@ -452,8 +452,8 @@ def _one_per_unit(ids: Strings, values: Strings, name: str) -> None:
     for row, (unit, value) in enumerate(zip(ids.tolist(), values.tolist(), strict=True)):
         if first.setdefault(unit, value) != value:
             raise InvalidInputError(
-                f"{name}[{row}] is {value!r} but unit {unit!r} has {first[unit]!r} too; "
-                f"a unit has one {name}"
+                f"{name}[{row}] is {value!r} but unit {unit!r} also has {first[unit]!r}; "
+                f"each unit must have a single {name}"
             )
 
 
@@ -484,7 +484,7 @@ def _number(value: Any, name: str, row: int) -> float:
         return 0.0 if value is None else validation.as_float(value)
     except (TypeError, ValueError, OverflowError):
         raise InvalidInputError(
-            f"{name}[{row}] is {value!r}; a column must hold numbers or texts alone, or None"
+            f"{name}[{row}] is {value!r}; a column must contain only numbers or only texts, or None"
         ) from None
 
 
@@ -540,6 +540,6 @@ def _numbers(values: Any, name: str, absent: BoolArray, states: Strings) -> Floa
         row = int(np.argmax(large))
         raise InvalidInputError(
             f"{name}[{row}] is {numbers[row]:g}; values must lie within ±{LARGEST_VALUE:g}, so that "
-            "sums of their squares can be held"
+            "sums of their squares do not overflow"
         )
     return np.where(states == "ok", numbers, 0.0)

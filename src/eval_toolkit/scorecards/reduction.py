@@ -111,8 +111,8 @@ def _counted(
             )
         if is_text(records.columns[column]) and not texts:
             raise InvalidInputError(
-                f"the column {column!r} holds texts, which have no mean; metrics of texts are made "
-                "by metric_specs.from_columns"
+                f"the column {column!r} holds texts, which have no mean; for metrics of texts, use "
+                "metric_specs.from_columns"
             )
     states = [records.status[column] for column in columns]
     failed: BoolArray = np.any([where_is(state, "error") for state in states], axis=0)
@@ -225,7 +225,7 @@ def answers_of(records: Records, column: str) -> NDArray[Any]:
     """
     if column not in records.columns:
         raise InvalidInputError(
-            f"the records have no column {column!r} with the answers that vote; they have "
+            f"the records have no column {column!r} with the answers to vote on; they have "
             f"{sorted(records.columns)}"
         )
     found: NDArray[Any] = records.columns[column].astype(object)

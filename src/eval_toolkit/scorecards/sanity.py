@@ -45,8 +45,7 @@ def sanity_notes(y_true: ArrayLike, y_score: ArrayLike) -> list[str]:
     >>> sanity_notes([0, 1] * 20, [0.2, 0.7] * 20)
     []
     >>> print(sanity_notes([0, 1] * 20, [97.5, 3.99] * 20)[-1])
-    the scores reach from 3.99 to 97.5, like percent: divide them by 100, unless they are not \
-probabilities
+    the scores range from 3.99 to 97.5, like percent: divide them by 100 if they are probabilities
     """
     labels, scores = validation.binary_pair(y_true, y_score)
     found = (_swapped(labels, scores), _decisions(scores), _percent(scores))
@@ -79,7 +78,7 @@ def _decisions(scores: FloatArray) -> str:
         return ""
     return (
         "the scores are 0 and 1 only, like decisions: ROC-AUC, PR-AUC and calibration need scores "
-        "before the threshold; of decisions report f1@0.5, precision@0.5 and recall@0.5"
+        "before the threshold; for decisions, report f1@0.5, precision@0.5 and recall@0.5"
     )
 
 
@@ -88,6 +87,6 @@ def _percent(scores: FloatArray) -> str:
     if low < 0.0 or not _LEAST_PERCENT < high <= 100.0:
         return ""
     return (
-        f"the scores reach from {low:g} to {high:g}, like percent: divide them by 100, unless they "
-        "are not probabilities"
+        f"the scores range from {low:g} to {high:g}, like percent: divide them by 100 if they are "
+        "probabilities"
     )

@@ -27,7 +27,7 @@ __all__ = ["scorecard"]
 
 
 class _Scoring(Resampling, total=False):
-    """Options of `scorecard` beside the rows and the metrics."""
+    """Options of `scorecard` other than the rows and the metrics."""
 
     bootstrap: bool
     method: str | None
@@ -70,7 +70,7 @@ def scorecard(
         By default PR-AUC, ROC-AUC, Brier score and log-loss, with ``threshold`` also F1, precision,
         recall and false-positive rate.
     positive : label, optional
-        Positive label, against all others.
+        Positive label; all other labels are negative.
     threshold : float, optional
         Scores at or above it count as positive, for metrics such as ``"f1"`` without a number.
     by : array-like of shape (n,), optional
@@ -90,16 +90,17 @@ def scorecard(
         reweighted, scores are unchanged. Intervals are computed from the rates of each class; a
         metric about which the data contain no information at this prevalence is skipped.
     weights, sample_weight : array-like of shape (n,), optional
-        Survey or sample weights; the two names are synonyms. Intervals are those of `weighted_ci`; equal weights have no
-        effect. Cannot be combined with ``method`` or ``assumed_prior``.
+        Survey or sample weights; the two names are synonyms. Intervals are those of `weighted_ci`;
+        equal weights have no effect. Cannot be combined with ``method`` or ``assumed_prior``.
 
     Returns
     -------
     Scorecard
         One cell per metric, found under any spelling of its name; ``notes`` point out data that
-        look wrong, as `sanity_notes` does. "skipped": the metric is undefined on these data, with the reason;
-        "error": it raised, with type and message; neither affects the other metrics. A value
-        without an interval has a reason such as ``bootstrap unavailable: …``.
+        look wrong, as `sanity_notes` does. A cell is "skipped" if the metric is undefined on these
+        data, with the reason, and "error" if it raised, with type and message; neither affects the
+        other metrics. A value without an interval has a reason such as
+        ``bootstrap unavailable: …``.
 
     Raises
     ------

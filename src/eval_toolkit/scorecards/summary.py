@@ -150,7 +150,7 @@ def summarise(
     parts: list[Records] = []
     if by is not None:
         if by not in records.slices:
-            raise InvalidInputError(f"`by` is {by!r}; the records have {sorted(records.slices)}")
+            raise InvalidInputError(f"`by` is {by!r}; the slices are {sorted(records.slices)}")
         for name in np.unique(records.slices[by].astype(str)).tolist():
             parts.append(records.take(records.slices[by] == name))
             own = [
@@ -397,7 +397,7 @@ def _left_out(cell: MetricResult, spec: ColumnSpec, options: Options) -> MetricR
     """Note failures that are excluded under "as_zero" because neither direction is worse."""
     if options.on_error != "as_zero" or not cell.n_errors or spec.higher_is_better is not None:
         return cell
-    note = f"{cell.n_errors} errors are left out: neither direction is worse"
+    note = f"{cell.n_errors} errors are excluded: neither direction is worse"
     return _noted(cell, note)
 
 
@@ -468,7 +468,7 @@ def _macro_cell(
 def _closed_form(
     values: FloatArray, plan: Plan, method: str | None, spec: ColumnSpec, confidence: float
 ) -> tuple[BootstrapCI | None, str]:
-    """Return a closed-form interval of the mean, or None, and the reason."""
+    """Return a closed-form interval for the mean and a remark; if None, the reason."""
     if method is None:
         return _default(values, plan, spec, confidence)
     if method == "t":
@@ -505,7 +505,7 @@ def _closed_form(
 def _default(
     values: FloatArray, plan: Plan, spec: ColumnSpec, confidence: float
 ) -> tuple[BootstrapCI | None, str]:
-    """Return the default interval for the column's kind, or None, and the reason."""
+    """Return the default interval for the kind of column and ""; if None, the reason."""
     try:
         ci = mean_interval(
             values,

@@ -1,4 +1,4 @@
-"""Benchmarks for language models: data, prompts, graders, and runs of them.
+"""Benchmarks for language models: their data, prompts and graders, and how they are run.
 
 A task is a class (`BaseTask`), a composition (`Task`) or a file (`load_task`).
 """

@@ -50,7 +50,7 @@ def answer_key_to_index(key: str) -> int:
         return ascii_uppercase.index(text.upper())
     if text.isascii() and text.isdecimal() and int(text) > 0:
         return int(text) - 1
-    raise InvalidInputError(f"the answer key is {key!r}; it must be a letter or a number from 1 on")
+    raise InvalidInputError(f"the answer key is {key!r}; it must be a letter or a positive number")
 
 
 def read_choices(value: Any, place: str) -> Choices:
@@ -66,8 +66,8 @@ def read_choices(value: Any, place: str) -> Choices:
         odd = next((mark for mark in value.values() if mark not in (0, 1)), None)
         if odd is not None:
             raise InvalidInputError(
-                f"{place}: the choices are an object with {odd!r:.40} in it; texts must point to 1 "
-                "(right) or 0"
+                f"{place}: the choices map a text to {odd!r:.40}; every text must map to 1 (correct) "
+                "or 0"
             )
         # Published files contain empty incorrect choices, which cannot be scored.
         marks = {text: mark for text, mark in value.items() if text or mark}
@@ -85,14 +85,14 @@ def read_choices(value: Any, place: str) -> Choices:
     else:
         raise InvalidInputError(
             f"{place}: the choices are {type(value).__name__} {value!r:.60}; they must be a list "
-            "(parse=true reads one that is written as text)"
+            "(set parse=true for a list written as text)"
         )
     return _checked(found, place)
 
 
 def _checked(found: Choices, place: str) -> Choices:
     if not found.texts:
-        raise InvalidInputError(f"{place}: no choices")
+        raise InvalidInputError(f"{place}: there are no choices")
     if "" in found.texts:
         raise InvalidInputError(f"{place}: choice {found.texts.index('') + 1} is empty")
     if found.labels and len(found.labels) != len(found.texts):
@@ -110,7 +110,7 @@ def right_choices(
         key = text_of(answer, f"{place}: the answer")
         if key not in mapped:
             raise InvalidInputError(
-                f"{place}: the answer is {key!r}; answer_map knows {', '.join(map(repr, mapped))}"
+                f"{place}: the answer is {key!r}; answer_map has {', '.join(map(repr, mapped))}"
             )
         answer = mapped[key]
         kind = "text" if isinstance(answer, str) else "index"
@@ -119,8 +119,8 @@ def right_choices(
     index = _index(answer, found, kind, place)
     if not 0 <= index < len(found.texts):
         raise InvalidInputError(
-            f"{place}: the answer {answer!r} is none of the {len(found.texts)} choices; the label "
-            "may be hidden"
+            f"{place}: the answer {answer!r} is not one of the {len(found.texts)} choices; "
+            "the label may be hidden"
         )
     return index
 
@@ -145,8 +145,8 @@ def _kind(answer: Any, found: Choices, place: str) -> str:
         other = answer_key_to_index(answer)
     if 0 <= other < len(found.texts) and other != found.texts.index(answer):
         raise InvalidInputError(
-            f"{place}: the answer {answer!r} may be the text of a choice or the place of another; "
-            "choose one with answer_is (text, index, letter)"
+            f"{place}: the answer {answer!r} is the text of one choice and the position of another; "
+            "set answer_is (text, index, letter)"
         )
     return "text"
 
@@ -157,11 +157,11 @@ def _index(answer: Any, found: Choices, kind: str, place: str) -> int:
         text = text_of(answer, f"{place}: the answer")
         if text not in known:
             raise InvalidInputError(
-                f"{place}: the answer {text!r} is no {kind} of a choice; there are "
-                f"{', '.join(map(repr, known)) or 'none'}"
+                f"{place}: the answer {text!r} is not the {kind} of a choice; the {kind}s are "
+                f"{', '.join(map(repr, known)) or 'missing'}"
             )
         if kind == "label" and known.count(text) > 1:
-            raise InvalidInputError(f"{place}: two choices have the label {text!r} of the answer")
+            raise InvalidInputError(f"{place}: the answer {text!r} is the label of two choices")
         return known.index(text)
     if kind == "letter":
         return answer_key_to_index(text_of(answer, f"{place}: the answer"))

@@ -1,4 +1,4 @@
-"""Questions put to a model, without grading: `ask`."""
+"""`ask`: answers of a model to questions, without grading."""
 
 from dataclasses import replace
 from typing import Any
@@ -35,7 +35,7 @@ def ask(
     Parameters
     ----------
     model : Model, str, callable or object with ``invoke``
-        Anything that answers, as in `models.as_model`.
+        Model, or an object that `models.as_model` can convert to one.
     questions : str, path, DataFrame, dataset, or sequence of texts or mappings
         A question, several of them, or a table of questions as in `tasks.questions_task`.
     prompt, system : str, optional

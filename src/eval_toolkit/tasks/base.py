@@ -126,7 +126,7 @@ class BaseTask(TaskPrompts[SubjectT]):
             raise InvalidInputError(f"the task class {kind} has no name; set NAME")
         if not isinstance(getattr(self, "RESPONSE_TYPE", None), ResponseType):
             raise InvalidInputError(
-                f"the task class {kind} does not say what it asks for; set RESPONSE_TYPE to "
+                f"the task class {kind} has no response type; set RESPONSE_TYPE to "
                 "ResponseType.COMPLETION or ResponseType.LOGLIKELIHOODS"
             )
         self.num_fewshot = validation.integer(num_fewshot, "num_fewshot")
@@ -136,7 +136,7 @@ class BaseTask(TaskPrompts[SubjectT]):
         self.hf_revision = revision or self._pinned_revision(rows, data)
         is_completion = self.RESPONSE_TYPE is ResponseType.COMPLETION
         if user_prompt_suffix and not is_completion:
-            raise InvalidInputError("`user_prompt_suffix` is for completion tasks")
+            raise InvalidInputError("`user_prompt_suffix` is only supported by completion tasks")
         if shuffle_choices and is_completion and self.TASK_STYLER is None:
             raise InvalidInputError(f"`shuffle_choices`: the task {self.NAME!r} has no choices")
         self._set_data(rows, data, subjects)
@@ -276,7 +276,7 @@ class BaseTask(TaskPrompts[SubjectT]):
         if len(questions) != n_choices:
             raise InvalidInputError(
                 f"{place_of(item)}: got {len(questions)} questions for {n_choices} choices; "
-                "_get_contexts must give one per choice"
+                "_get_contexts must return one per choice"
             )
         if self.shuffle_choices:
             questions = [questions[at] for at in self._choice_order(item, n_choices)]

@@ -131,7 +131,7 @@ class Task(BaseTask[str]):
             (spec.pattern_field, compiled(spec.pattern, "pattern")) if spec.pattern else None
         )
         if styler is not None and isinstance(response, ChoicesSpec) and response.blank:
-            raise InvalidInputError(f"task {name!r}: choices in a blank do not support a style")
+            raise InvalidInputError(f"task {name!r}: `blank` cannot be combined with a style")
         self._last_right: tuple[Any, tuple[list[str], list[int]]] = (None, ([], []))
         super().__init__(
             sampling["num_fewshot"],
@@ -177,7 +177,7 @@ class Task(BaseTask[str]):
         Raises
         ------
         InvalidInputError
-            Also if a generated answer would be asked for with the same prompt for every item.
+            Also if text is generated and the prompt is the same for every item.
         """
         made = super().samples(limit, order=order)
         if self.RESPONSE_TYPE is ResponseType.COMPLETION:
@@ -200,7 +200,7 @@ class Task(BaseTask[str]):
         what = "it has no placeholder" if wrong is None else f"there is no field {wrong!r}"
         raise InvalidInputError(
             f"task {self.NAME!r}: all {len(samples)} prompts would be the same, "
-            f"{one_line(text)!r:.80}: {what}; write {{{near[0]}}} where the item belongs (the fields "
+            f"{one_line(text)!r:.80}: {what}; insert a field, such as {{{near[0]}}} (the fields "
             f"are {', '.join(map(repr, fields))})"
         )
 
@@ -234,7 +234,7 @@ class Task(BaseTask[str]):
         before, found, after = self._get_instruction_text(item).partition(blank)
         if not found or not after:
             raise InvalidInputError(
-                f"{place_of(item)}: the question needs {blank!r} with something after it"
+                f"{place_of(item)}: the question must contain {blank!r}, followed by text"
             )
         return [before + choice for choice in self._right(item)[0]], after
 
@@ -254,7 +254,7 @@ class Task(BaseTask[str]):
         return self._rendered(self._prompt.instruction, item)
 
     def _is_styled(self, item: Mapping[str, Any]) -> bool:
-        """Return whether an item is asked in the style; one without choices may be answered freely."""
+        """Return whether an item uses the style; items without choices may be answered freely."""
         if self.TASK_STYLER is None or not isinstance(self._response, ChoicesSpec):
             return False
         return self.RESPONSE_TYPE is not ResponseType.COMPLETION or not self._response.absent(item)
@@ -319,7 +319,7 @@ class Task(BaseTask[str]):
         right = self._right(item)[1]
         if len(right) != 1:
             raise InvalidInputError(
-                f"{place_of(item)}: {len(right)} choices are right; a style needs exactly one"
+                f"{place_of(item)}: {len(right)} choices are correct; a style needs exactly one"
             )
         return right[0]
 
@@ -354,5 +354,5 @@ def _groups(pattern: re.Pattern[str], item: Item, name: str) -> dict[str, str | 
             f"{item.place}: the pattern takes too long in the field {name!r}: {error}"
         ) from None
     if found is None:
-        raise InvalidInputError(f"{item.place}: the pattern finds nothing in the field {name!r}")
+        raise InvalidInputError(f"{item.place}: the pattern does not match the field {name!r}")
     return found

@@ -58,7 +58,7 @@ class MemorySource:
         }
 
     def subjects(self) -> list[str]:
-        """Return an empty list: rows of all subjects are together."""
+        """Return an empty list: the rows are not divided by subject."""
         return []
 
     def rows(self, split: str, subject: str | None) -> list[Row]:
@@ -155,7 +155,7 @@ class FileSource:
         values = read_labels(labels)
         if len(values) != len(rows):
             raise ArtifactError(
-                f"{labels}: holds {len(values)} labels, but {path} has {len(rows)} rows"
+                f"{labels}: has {len(values)} labels, but {path} has {len(rows)} rows"
             )
         return [{**row, "label": value} for row, value in zip(rows, values, strict=True)]
 
@@ -165,7 +165,7 @@ class FileSource:
         found = next((file for file in tried if is_file(file)), None)
         if tried and found is None and not all("label" in row for row in rows):
             raise MissingFileError(
-                f"{path}: there is no file of labels beside it; looked for "
+                f"{path}: there is no file of labels next to it; tried "
                 f"{', '.join(file.name for file in tried)}"
             )
         return found
@@ -194,8 +194,8 @@ class FileSource:
             if is_file(path) and tables.media_type_of(path) == tables.JSON:
                 return [(path, True)]
             raise InvalidInputError(
-                f"{path}: the file holds the split {self._sample_split!r} alone, there is no "
-                f"{split!r}; give a folder with a file named after each split, or a name with "
+                f"{path}: a single file provides only the split {self._sample_split!r}, not "
+                f"{split!r}; pass a folder with a file named after each split, or a path with "
                 "{split} in it"
             )
         if not is_file(path):
@@ -236,7 +236,7 @@ def _files_of_split(folder: Path, split: str) -> list[Path]:
     below = list(islice(folder.rglob("*"), _MOST_FILES + 1))
     if len(below) > _MOST_FILES:
         raise InvalidInputError(
-            f"{folder}: holds more than {_MOST_FILES} files; pass the folder of the data itself"
+            f"{folder}: contains more than {_MOST_FILES} files; pass only the folder of the data"
         )
     files = [file for file in sorted(below) if _is_table(file)]
     found = [
@@ -247,7 +247,7 @@ def _files_of_split(folder: Path, split: str) -> list[Path]:
     if not found:
         there = ", ".join(file.name for file in files[:8]) or "none"
         raise InvalidInputError(
-            f"{folder}: no file of rows is named after the split {split!r}; the files are {there}"
+            f"{folder}: no data file is named after the split {split!r}; the files are {there}"
         )
     return found
 
@@ -320,7 +320,7 @@ def load_hub(path: str, name: str | None, revision: str | None) -> Any:
     datasets = require("datasets", feature=f"the dataset {path}", extra="hf")
     if path.lower() in {*_BUILDERS, *_packaged(datasets)}:
         raise InvalidInputError(
-            f"{path}: is a reader of the datasets library, not a dataset; name the file of rows in "
+            f"{path}: is a file reader of the datasets library, not a dataset; pass the data file as "
             "`data`"
         )
     folder, reached = Path(path), ""

@@ -58,7 +58,7 @@ class TaskData(Generic[SubjectT]):
         if file is None or rows is not None or data not in (None, self.DATASET_PATH):
             return self.REVISION
         if not is_file(file):
-            raise MissingFileError(f"{file}: no such file; it must hold the revisions of datasets")
+            raise MissingFileError(f"{file}: no such file; it must list the revisions of datasets")
         pins = read_json(file)
         if not isinstance(pins, dict):
             raise ArtifactError(f"{file}: holds {pins!r:.60}; it must map datasets to revisions")
@@ -68,13 +68,13 @@ class TaskData(Generic[SubjectT]):
 
     def _opened(self, rows: Any, data: Any) -> Source:
         if rows is not None and data is not None:
-            raise InvalidInputError("give `rows` or `data`, not both: they are the data")
+            raise InvalidInputError("pass either `rows` or `data`, not both")
         if rows is not None:
             return MemorySource(rows, self.SAMPLE_SPLIT)
         path = data if data is not None else self.DATASET_PATH
         if not path:
             raise InvalidInputError(
-                f"the task {self.NAME!r} has no data of its own; give `data` (a path) or `rows`"
+                f"the task {self.NAME!r} has no data of its own; pass `data` (a path) or `rows`"
             )
         return open_source(
             path,

@@ -1,4 +1,4 @@
-"""Random order of units, and sequential bounds of means."""
+"""Random order of units, and sequential confidence intervals for means."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -71,7 +71,7 @@ class Drawn:
 
     @classmethod
     def of(cls, samples: Sequence[Sample], *, macro: bool = False) -> "Drawn":
-        """Return the draws of ordered samples; ``macro`` weights all subjects equally."""
+        """Group samples in drawn order into draws; ``macro`` weights all subjects equally."""
         draws = [_draw_of(sample) for sample in samples]
         starts = [n for n, draw in enumerate(draws) if n == 0 or draw != draws[n - 1]]
         sizes = Counter(sample.subject for sample in samples)
@@ -88,11 +88,11 @@ class Drawn:
         return len(self.starts)
 
     def n_units(self, n_draws: int) -> int:
-        """Return the number of units in the first draws."""
+        """Return the number of units in the first ``n_draws`` draws."""
         return int(self.starts[n_draws]) if n_draws < len(self) else len(self.ids)
 
     def n_whole(self, known: Known) -> int:
-        """Return the number of leading draws that are completely known."""
+        """Return the number of leading draws whose units are all known."""
         missing = (n for n, unit in enumerate(self.ids) if unit not in known)
         first = next(missing, None)
         if first is None:
@@ -100,7 +100,7 @@ class Drawn:
         return int(np.searchsorted(self.starts, first, side="right")) - 1
 
     def bounds(self, bounds: tuple[float, float]) -> tuple[float, float]:
-        """Return the bounds of a draw."""
+        """Return the bounds of a draw's value, computed from those of a unit."""
         low, high = bounds
         reach = float(np.add.reduceat(self.shares, self.starts).max()) * (high - low) / 2.0
         return (low + high) / 2.0 - reach, (low + high) / 2.0 + reach
@@ -147,7 +147,7 @@ def known_values(records: Records, spec: ColumnSpec) -> dict[str, tuple[float, f
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Looks:
-    """Confidence intervals after each completely known draw."""
+    """Confidence intervals after each draw, up to the first one with an unknown unit."""
 
     low: FloatArray
     high: FloatArray
@@ -164,7 +164,7 @@ class Looks:
         return len(self.low)
 
     def at(self, n_draws: int) -> BootstrapCI:
-        """Return the interval after a number of draws."""
+        """Return the interval after ``n_draws`` draws."""
         return BootstrapCI(
             float(self.means[n_draws - 1]),
             float(self.low[n_draws - 1]),
@@ -188,8 +188,8 @@ def looks(
 ) -> Looks:
     """Compute the confidence interval of a mean after each draw.
 
-    ``drawn`` are all possible draws, in order; those from the first incompletely known unit on are
-    ignored. The lower end uses the smallest possible missing values, the upper end the largest. The
+    ``drawn`` are all possible draws, in order; those from the first one with an
+    unknown unit on are ignored. The lower end uses the smallest possible missing values, the upper end the largest. The
     confidence is simultaneous. With ``whole``, the mean is that over all planned units, otherwise
     the expectation for similar units in groups and subjects of equal sizes.
 

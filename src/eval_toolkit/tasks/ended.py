@@ -39,7 +39,7 @@ class Ended:
         return stopped_card(card, records, metrics, self.watch, self.decision)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; samples already under way when the rule held are not saved."""
+        """Return plain JSON types; ``n_saved`` excludes samples requested but not counted."""
         told = self.decision.to_dict()
         return {**told, "n_beyond": self.n_beyond, "n_saved": told["n_saved"] - self.n_beyond}
 
@@ -54,7 +54,7 @@ class Ended:
         seed: int,
         confidence: float,
     ) -> "Ended":
-        """Reconstruct the decision of a stored run in order to grade its answers again.
+        """Reconstruct the decision of a stored run in order to rescore its answers.
 
         ``told`` and ``rule`` are the stored decision and rule, ``counted`` the counted unit ids.
 
@@ -89,9 +89,9 @@ def _refuse_cut_groups(used: Sequence[Sample], left: Sequence[Sample]) -> None:
     cut = {one.group for one in used if one.group} & {one.group for one in left}
     if cut:
         raise ArtifactError(
-            f"the run stopped within the group {min(map(str, cut))!r} ({len(cut)} groups are "
-            "counted in part): it was drawn when the task had other groups, and its interval does "
-            "not hold for these; run the task again in another folder"
+            f"the run counts only part of the group {min(map(str, cut))!r} ({len(cut)} such "
+            "groups): the groups of the task have changed since the run, so its interval is not "
+            "valid for them; run the task again in another folder"
         )
 
 

@@ -49,8 +49,8 @@ class Flags:
     ) -> list[Item]:
         """Return the usable items of one split and subject.
 
-        ``choices`` returns the choices of a marked item with a correction. ``counted`` items belong
-        to the sample split, and count in `describe` and `notes`.
+        ``choices`` returns the choices of a marked item with a correction. ``counted`` tells
+        whether the items belong to the sample split, and thus count in `describe` and `notes`.
         """
         if not any(self.field in item for item in items):
             self.n_items += counted * len(items)
@@ -70,8 +70,8 @@ class Flags:
                 left[mark] += 1
         if not found:
             raise InvalidInputError(
-                f"{items[0].place}: no item is left to ask: the field {self.field!r} marks them "
-                f"{_counts(left)}, and asked are those marked {', '.join(map(repr, self.ok))}"
+                f"{items[0].place}: no item is left: the field {self.field!r} marks them as "
+                f"{_counts(left)}, and only {', '.join(map(repr, self.ok))} items are used"
             )
         if counted:
             self.n_items += len(items)
@@ -113,17 +113,17 @@ class Flags:
         notes = []
         if self.n_without:
             notes.append(
-                f"{self.n_without} of {self.n_items} items have no field {self.field!r}, so nothing "
-                "says which of them are wrong; they are graded by their published answers"
+                f"{self.n_without} of {self.n_items} items have no field {self.field!r}, so it is "
+                "unknown which of them are erroneous; they are graded with their published answers"
             )
         if n := self.left_out.total():
             notes.append(
-                f"{n} of {self.n_items} items are left out: the data mark them in {self.field!r} as "
+                f"{n} of {self.n_items} items are excluded: the field {self.field!r} marks them as "
                 f"{_counts(self.left_out)}"
             )
         if self.n_corrected:
             notes.append(
-                f"{self.n_corrected} of {self.n_items} items are graded by {self.correction!r} "
+                f"{self.n_corrected} of {self.n_items} items are graded with {self.correction!r} "
                 "instead of their published answers"
             )
         return notes

@@ -60,7 +60,7 @@ class Measuring:
         summary: SummarySpec,
         attempts: int,
     ) -> Measuring:
-        """Validate all settings before any request is sent."""
+        """Create the settings; all are validated before any request is sent."""
         if isinstance(graders, (str, Mapping)):
             raise InvalidTypeError(f"`graders` must be a list; write [{graders!r}]")
         if not isinstance(graders, Iterable | None):
@@ -145,7 +145,7 @@ class Measuring:
             card = ended.card(card, records, metrics)
         notes = cut_off_notes(n_cut_off(records), len(records))
         if self.sandbox not in ("", "jailed"):
-            notes = [*notes, f"programs of the model ran {self.sandbox}, not jailed"]
+            notes = [*notes, f"programs written by the model ran {self.sandbox}, not jailed"]
         return Graded(
             subjects={(task.NAME, str(config["model"]["name"])): records},
             cards={(task.NAME, str(config["model"]["name"])): card},
@@ -168,7 +168,7 @@ def _refuse_unfit(grader: Any, task: BaseTask[Any]) -> None:
         return
     raise InvalidInputError(
         f"the grader {grader.name!r} grades {' and '.join(map(_plural, kinds))}, but {task.NAME!r} "
-        f"asks for {_plural(task.RESPONSE_TYPE)}; there are "
+        f"asks for {_plural(task.RESPONSE_TYPE)}; suitable graders are "
         f"{', '.join(fitting_graders(task.RESPONSE_TYPE))}"
     )
 
@@ -189,7 +189,7 @@ def _versions(graders: Sequence[Grader]) -> dict[str, str]:
 
 
 def n_failed(records: Records) -> int:
-    """Return the number of rows with a missing grade because of a failure."""
+    """Return the number of rows in which a grade is missing because of a failure."""
     failed = None
     for status in records.status.values():
         bad = status == "error"

@@ -62,7 +62,7 @@ class TaskPrompts(TaskData[SubjectT]):
         choices, right = list(self._get_choices(item)), self._get_correct_index(item)
         if not 0 <= right < len(choices):
             raise InvalidInputError(
-                f"the right choice is number {right} of {len(choices)}; the label may be hidden"
+                f"the correct index is {right}, but there are {len(choices)} choices; the label may be hidden"
             )
         if self.shuffle_choices:
             order = self._choice_order(item, len(choices))
@@ -104,7 +104,7 @@ class TaskPrompts(TaskData[SubjectT]):
             truth = truth[0] if truth else None
         if not isinstance(truth, str):
             raise InvalidTypeError(
-                f"{place_of(item)}: an example needs a text as its answer, got {truth!r}; define "
+                f"{place_of(item)}: the answer of an example must be text, got {truth!r}; define "
                 "_get_fewshot_target_text"
             )
         cue = self._get_cue_text(item)
@@ -126,7 +126,9 @@ class TaskPrompts(TaskData[SubjectT]):
         """Return the question as messages; override for items with several turns."""
         text = self._get_instruction_text(item)
         if not isinstance(text, str) or not text:
-            raise InvalidInputError(f"{place_of(item)}: the text of the question is {text!r}")
+            raise InvalidInputError(
+                f"{place_of(item)}: the question is {text!r}; it must have text"
+            )
         return [Message(Role.USER, text)]
 
     def post_process_generated_completion(self, text: str, sample: Sample | None = None) -> str:
@@ -163,8 +165,8 @@ class TaskPrompts(TaskData[SubjectT]):
         if initial := self._get_initial_prompt_text(item):
             if messages[0].role is not Role.USER:
                 raise InvalidInputError(
-                    f"{place_of(item)}: the initial prompt text needs a user message to stand in, "
-                    f"the first is a {messages[0].role.value} message"
+                    f"{place_of(item)}: the initial prompt text is added to the first message, "
+                    f"which must be a user message, but has the role {messages[0].role.value}"
                 )
             messages[0] = Message(Role.USER, f"{initial}\n\n{messages[0].content}")
         if system := self._get_system_prompt_text(item):
@@ -215,7 +217,7 @@ class TaskPrompts(TaskData[SubjectT]):
                 return chosen
         raise InvalidInputError(
             f"{place_of(item)}: num_fewshot is {self.num_fewshot}, but the split "
-            f"{self.FEWSHOT_SPLIT!r} has {len(chosen)} items that differ from it and each other"
+            f"{self.FEWSHOT_SPLIT!r} has {len(chosen)} items that differ from it and from each other"
         )
 
     def _draws_examples(self) -> bool:
@@ -223,7 +225,7 @@ class TaskPrompts(TaskData[SubjectT]):
         return super()._draws_examples() and not own
 
     def _pool(self, item: Mapping[str, Any]) -> list[Item]:
-        """Return the pool of examples, in an order independent of files."""
+        """Return the pool of examples, sorted by unit id."""
         name = item.subject if isinstance(item, Item) else subject_name(item.get("subject", ""))
         if name not in self._pools:
             if not self.FEWSHOT_SPLIT:

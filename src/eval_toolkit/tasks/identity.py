@@ -58,9 +58,9 @@ def make_items(
     """Return the rows of one split and subject as items with identities.
 
     ``prefix`` begins every key: "subject/" in a task with subjects. ``id_field`` is by default
-    `ID_FIELD` if every row has a unique value; ``notes`` gets a note if it exists but is not used.
-    Groups are of items that are not independent, across subjects: a translation has the group of
-    its original.
+    `ID_FIELD` if every row has a unique value; if it exists but is not used, a note is appended to
+    ``notes``. Items with the same value of ``group_field`` are not independent, also across
+    subjects, such as an item and its translation.
     """
     field, keys = id_field or ID_FIELD, None
     try:
@@ -70,7 +70,7 @@ def make_items(
             raise
         if any(ID_FIELD in row for row in rows):
             problem = str(error).rpartition(";")[0]
-            notes.append(f"{problem}; items are known by their content instead")
+            notes.append(f"{problem}; items are identified by their content instead")
     if keys is None:
         hashes = [content_hash(row, None) for row in rows]
         keys = unit_ids(hashes)
@@ -104,12 +104,12 @@ def _keys(rows: Sequence[Mapping[str, Any]], field: str, place: str) -> list[str
         elif usable:
             raise InvalidInputError(
                 f"{place}, row {n}: the key {field!r} is {value!r}, as in row {keys[str(value)]}; "
-                "keys must differ"
+                "keys must be unique"
             )
         else:
             what = f"is {value!r}" if field in row else "is missing"
             raise MissingColumnError(
-                f"{place}, row {n}: the key {field!r} {what}; every item needs a text or a number"
+                f"{place}, row {n}: the key {field!r} {what}; every key must be a text or a number"
             )
     return list(keys)
 

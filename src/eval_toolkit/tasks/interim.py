@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def task_grading(kind: TaskKind) -> Grading | None:
-    """Return how the answers of a task are graded while others are under way.
+    """Return how the answers of a task are graded while others are pending; None if they are not.
 
-    It is by the first bounded column of a grader that asks no model and runs no program. None
-    without one, for samples in groups, and if samples are not asked in random order or need several
-    requests: the mean so far would then mislead.
+    The grades are those of the first bounded column of a grader that queries no model and runs no
+    program. The result is None without such a column, for samples in groups, and if samples are not
+    requested in random order or need several requests, since an interim mean would mislead.
     """
     samples = {sample.id: sample for sample in kind.samples}
     jobs = {job.unit_id: job for job in kind.jobs if job.attempt == 1 and not job.step}

@@ -1,4 +1,4 @@
-"""Estimate of what the judges of a run ask."""
+"""Estimate of the requests of a run's judges, and of their cost."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,9 +30,9 @@ def estimate_judges(
 ) -> dict[str, dict[str, Any]]:
     """Estimate the requests, tokens and cost of the judges of a run.
 
-    Each judge has ``requests``, ``prompt_tokens``, ``completion_tokens`` (at most) and ``cost``
-    (None without prices). Answers are taken to be as long as they may be, or 256 tokens without a
-    limit; prompts are counted as one token per four characters. ``judges`` are those of
+    The entry of a judge has ``requests``, ``prompt_tokens``, ``completion_tokens`` (at most) and ``cost``
+    (None without prices). Answers are assumed to have their maximum length, or 256 tokens
+    without a limit, and prompts one token per four characters. ``judges`` are as returned by
     `judges_in`.
 
     Examples

@@ -38,6 +38,6 @@ def refuse_unjudged(
             what = "has no verdict of" if absent else "has verdicts of another version of"
             raise ArtifactError(
                 f"{run.path}: the run {what} the judge {judge.name!r} on {absent or other} of "
-                f"{len(jobs)} answers; run the task there with it, or judge_run: the model is not "
-                "asked again"
+                f"{len(jobs)} answers; run the task in this folder with the judge, or use judge_run; "
+                "neither queries the model again"
             )

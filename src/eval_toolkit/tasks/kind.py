@@ -18,9 +18,9 @@ from eval_toolkit.models.runner.jobs import Key
 from eval_toolkit.protocols import Model
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.context import Context
+from eval_toolkit.runs.kind_display import Words
 from eval_toolkit.runs.kinds import Graded, Identity, Kind
 from eval_toolkit.runs.resuming import shown_setting
-from eval_toolkit.runs.kind_display import Words
 from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.runs.units import Unit
 from eval_toolkit.tasks.base import BaseTask
@@ -32,8 +32,8 @@ from eval_toolkit.tasks.types import Sample
 if TYPE_CHECKING:
     from eval_toolkit.runs.answers import AnswersTable
     from eval_toolkit.runs.blocks import Block
-    from eval_toolkit.runs.selected_units import StoredUnit
     from eval_toolkit.runs.interim import Grading
+    from eval_toolkit.runs.selected_units import StoredUnit
     from eval_toolkit.tasks.ended import Ended
     from eval_toolkit.tasks.watching import Watch
 
@@ -92,17 +92,17 @@ class TaskKind(Kind[Answers]):
 
     @classmethod
     def in_words(cls, metric: str, share: str, *, right_or_wrong: bool) -> str:
-        """Return the share of questions that were answered correctly."""
+        """Return a sentence with the share of correct answers; "" for other metrics."""
         return f"Answers {share} questions correctly" if right_or_wrong else ""
 
     @classmethod
     def not_known(cls, config: Mapping[str, Any]) -> Sequence[str]:
-        """Return that the questions may be part of the model's training data."""
+        """Return what a run cannot show, for its report."""
         return ["whether the model saw these questions in training"]
 
     @classmethod
     def settings_in_words(cls, config: Mapping[str, Any]) -> Sequence[str]:
-        """Return the number of few-shot examples."""
+        """Return a phrase with the number of few-shot examples, if there are any."""
         task = config.get("task")
         shots = task.get("num_fewshot") if isinstance(task, Mapping) else None
         return [f"{shots} examples in the prompt"] if shots else []
@@ -155,7 +155,7 @@ class TaskKind(Kind[Answers]):
         return len(self.jobs)
 
     def grading_so_far(self) -> Grading | None:
-        """Return how finished answers are graded while others are under way."""
+        """Return how finished answers are graded while others are pending."""
         from eval_toolkit.tasks.interim import task_grading
 
         return task_grading(self)
@@ -174,9 +174,9 @@ class TaskKind(Kind[Answers]):
         return "ask for as many samples and attempts"
 
     def produce(self, context: Context) -> Answers:
-        """Query the model and then judges, for all samples or until the stopping rule is met."""
+        """Query the model and then the judges, for all samples or until the stopping rule holds."""
         if self.model is None:
-            raise ArtifactError("a task without a model has stored answers alone")
+            raise ArtifactError("there are only stored answers, and no model to query")
         if self.watch is None:
             context.expect(len(self.jobs))
             return Answers(self._part(context, self.jobs))
@@ -255,12 +255,14 @@ class TaskKind(Kind[Answers]):
         """Raise if data or prompts have changed since the stored run."""
         asked, task = (begun.get("config") or {}).get("task"), config["task"]
         if not isinstance(asked, Mapping):
-            raise ArtifactError(f"{folder}: the run there names no task; choose another folder")
+            raise ArtifactError(
+                f"{folder}: the manifest of the run in this folder names no task; choose another folder"
+            )
         alike = all(asked.get(name) == task.get(name) for name in _SET_UP)
         changed = _changed(asked, task) if alike else None
         if changed is not None:
             raise ArtifactError(
-                f"{folder}: {changed} since the run there was asked; choose another folder"
+                f"{folder}: {changed} since the run in this folder; choose another folder"
             )
 
 
@@ -276,8 +278,8 @@ def same_units(run: Run, samples: Iterable[Sample]) -> None:
     for sample in samples:
         if there.pop(sample.id, None) != sample.content_hash:
             raise ArtifactError(
-                f"{run.path}: the task's unit {sample.id!r} is not the one that was asked about; "
-                "the data have changed since"
+                f"{run.path}: the unit {sample.id!r} of the task is not in the run or differs "
+                "from it; the data have changed since"
             )
     if there:
         raise ArtifactError(
@@ -292,8 +294,8 @@ def same_settings(run: Run, task: Mapping[str, Any]) -> None:
     for name in _SETTINGS:
         if there.get(name) != task.get(name):
             raise ArtifactError(
-                f"{run.path}: was asked with task.{name} = {shown_setting(there.get(name))}, this task "
-                f"has {shown_setting(task.get(name))}; measure its answers with the task as it was asked"
+                f"{run.path}: the run has task.{name} = {shown_setting(there.get(name))}, but this task "
+                f"has {shown_setting(task.get(name))}; rescore its answers with the settings of the run"
             )
 
 
@@ -302,7 +304,7 @@ def same_prompts(run: Run, task: Mapping[str, Any]) -> None:
     changed = _changed(run.manifest["config"]["task"], task)
     if changed is not None:
         raise ArtifactError(
-            f"{run.path}: {changed} since it was asked; measure its answers with the task as it was"
+            f"{run.path}: {changed} since the run; rescore its answers with the original task"
         )
 
 
@@ -314,5 +316,5 @@ def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
         rows = "as before" if counts[0] == counts[1] else f"were {counts[0]}"
         return f"the data have changed ({counts[1]} rows, {rows})"
     if old.get("prompt_fingerprint") != new.get("prompt_fingerprint"):
-        return "the prompts have changed, or the references,"
+        return "the prompts or references have changed"
     return None

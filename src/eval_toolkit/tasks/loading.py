@@ -144,7 +144,7 @@ def load_task(name: str | Path, *, allow_code: bool = False, **options: Any) -> 
 
 
 def named_task(name: str | Path, options: Mapping[str, Any], *, origin: Origin) -> BaseTask[Any]:
-    """Return the task denoted by a name, as `load_task` does, for a name of any origin.
+    """Return the task denoted by a name as in `load_task`, with the permissions of its origin.
 
     If the name comes from a file, Python files, ``package.module:MyTask`` and the option
     ``allow_code`` are refused unless the user allowed them.
@@ -201,7 +201,7 @@ def _refuse_unfit(text: str, options: Mapping[str, Any], made: Callable[..., Any
     for name in options:
         if name not in known:
             raise InvalidInputError(
-                f"{text}: a file of questions has no option {name!r}; there are {', '.join(sorted(known))}"
+                f"{text}: a file of questions has no option {name!r}; the options are {', '.join(sorted(known))}"
             )
 
 
@@ -219,15 +219,15 @@ def _from_yaml(file: Path, options: Mapping[str, Any], allow_code: bool) -> Base
     if isinstance(payload, Mapping) and not (_OUR_TABLES & payload.keys() or is_lm_eval(payload)):
         keys = ", ".join(str(key)[:40] for key in islice(payload, 20))
         raise InvalidInputError(
-            f"{file}: is neither a task of ours (tables task and prompt) nor one of lm-eval (keys "
-            f"task, dataset_path, doc_to_text …); it has {keys or 'no key'}"
+            f"{file}: is neither a task file of eval-toolkit (tables task and prompt) nor one of lm-eval "
+            f"(keys task, dataset_path, doc_to_text …); it has {keys or 'no keys'}"
         )
     if not is_lm_eval(payload):
         return read_task_file(file, allow_code=allow_code, **options)
     known = inspect.signature(load_lm_eval_task).parameters
     for name in options:
         if name not in known or name == "path":
-            raise InvalidInputError(f"{file}: a task of lm-eval has no option {name!r}")
+            raise InvalidInputError(f"{file}: a task file of lm-eval has no option {name!r}")
     return load_lm_eval_task(file, allow_code=allow_code, **options)
 
 
@@ -250,7 +250,7 @@ def _task_class(file: Path, wanted: str) -> type[BaseTask[Any]]:
         raise PluginError(f"{file}: there is no task class {wanted!r}; {hint}")
     if not wanted and len(found) != 1:
         raise PluginError(
-            f"{file}: holds {len(found)} task classes ({', '.join(found) or 'none'}); name one as "
+            f"{file}: defines {len(found)} task classes ({', '.join(found) or 'none'}); name one as "
             f"{file.name}:Class"
         )
     return found[wanted] if wanted else next(iter(found.values()))

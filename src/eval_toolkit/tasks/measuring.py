@@ -203,7 +203,7 @@ def _graded(
     columns: Mapping[str, ColumnInfo],
     replies: Mapping[str, RawCompletion],
 ) -> Mapping[str, float | str | Grade] | Grade:
-    """Return the grades of a sample by column, or one grade for all columns."""
+    """Return the grades of a sample by column; if it has no answer, one grade for all columns."""
     response = answered(task, sample, outcome)
     if isinstance(response, Grade):
         return response
@@ -251,7 +251,7 @@ def built_responses(
 
 
 def answered(task: Measurable, sample: Sample, outcome: JobResult | None) -> Any:
-    """Return the response for the graders, or one grade that replaces all of theirs."""
+    """Return the response to be graded; if there is none, the grade for all graders instead."""
     if outcome is None:
         return Grade.error("the model was not asked")
     error = outcome.error or getattr(outcome.response, "error", None)
@@ -317,7 +317,7 @@ def _line(text: str) -> str:
 
 
 def n_cut_off(records: Records) -> int:
-    """Return the number of replies that end inside their reasoning, from the reasons in records.
+    """Return the number of replies that end inside their reasoning, as stated by the reasons.
 
     Examples
     --------

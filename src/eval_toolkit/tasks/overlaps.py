@@ -57,12 +57,12 @@ class ItemOverlap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContaminationEffect:
-    """A column of a run over all units, over the clean units, and over the flagged units."""
+    """Mean of a column over all units, over the clean units, and over the flagged units."""
 
     column: str
     overall: MetricResult
     clean: MetricResult
-    """Result over the units that are not flagged, including those too short to be judged."""
+    """Result over the units that are not flagged, including those that are too short to be checked."""
     dirty: MetricResult
     """Result over the flagged units."""
     inflation: MetricResult
@@ -180,7 +180,7 @@ class Contamination(Displayed):
         )
 
     def _marks(self, records: Records) -> tuple[BoolArray, BoolArray]:
-        """Return which rows belong to flagged items, and which to judged items."""
+        """Return which rows belong to flagged items, and which to items with n-grams."""
         known = {item.unit_id: item for item in self.items}
         dirty, judged = np.zeros((2, len(records)), dtype=np.bool_)
         for at, unit in enumerate(records.unit_id.astype(str).tolist()):
@@ -188,7 +188,7 @@ class Contamination(Displayed):
             item = known.get(unit) or known.get(unit.rpartition("#")[0])
             if item is None:
                 raise InvalidInputError(
-                    f"the unit {unit!r} was not looked at; check the task that was run"
+                    f"the unit {unit!r} was not checked for overlap; pass the task of this run to `contamination`"
                 )
             dirty[at], judged[at] = item.flagged, item.n_grams > 0
         return dirty, judged
@@ -300,7 +300,7 @@ def questions(task: BaseTask[Any], item: dict[str, Any]) -> list[str]:
         turns = task._get_instruction_messages(item)
     except NotImplementedError:
         raise InvalidInputError(
-            f"task {task.NAME!r} does not say what of its prompts is the question; define "
+            f"task {task.NAME!r} does not specify which part of its prompts is the question; define "
             "_get_instruction_text"
         ) from None
     return [turn.content for turn in turns if turn.role is Role.USER]
@@ -354,7 +354,7 @@ def _differences(
     means: Sequence[MetricResult],
     options: dict[str, Any],
 ) -> tuple[MetricResult, MetricResult]:
-    """Return overall − clean and dirty − clean."""
+    """Return the differences overall − clean and flagged − clean."""
     groups = records.group.astype(str)
     if np.intersect1d(groups[dirty], groups[~dirty]).size:
         card = summarise(_marked(records, column, dirty), [_INFLATION, _GAP], **options)

@@ -18,12 +18,12 @@ from eval_toolkit.models.runner import Job, JobResult
 from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.provenance import redact_secrets
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.query_driver import outcomes_of
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.driver import drive
 from eval_toolkit.runs.joining import joined
 from eval_toolkit.runs.kinds import Graded, Identity, Kind
 from eval_toolkit.runs.outcome import Outcome
+from eval_toolkit.runs.query_driver import outcomes_of
 from eval_toolkit.runs.specs import (
     ASK_DEFAULTS,
     SUMMARY_DEFAULTS,
@@ -96,8 +96,8 @@ def judge_pairs(
     Raises
     ------
     ArtifactError
-        If the runs are not of this task, have no unit in common, or have units that differ in
-        content; or if ``out`` contains something else.
+        If the runs do not belong to this task, have no unit in common, or have units that differ in
+        content; or if ``out`` contains another run.
     ModelError
         If the judge fails permanently; its replies so far are kept.
 
@@ -293,7 +293,7 @@ def _left_out(tries: Sequence[int]) -> list[str]:
     """Return notes on attempts that the other run lacks."""
     both = min(tries)
     return [
-        f"{n - both} of {n} attempts of {side} left out"
+        f"{n - both} of {n} attempts of {side} excluded"
         for side, n in zip("AB", tries, strict=True)
         if n > both
     ]
@@ -302,10 +302,10 @@ def _left_out(tries: Sequence[int]) -> list[str]:
 def _doubts(runs: tuple[Run, Run], config: Mapping[str, Any]) -> list[str]:
     """Return notes on identical runs, and on runs with prompts unlike those shown to the judge."""
     a, b = (config["runs"][side]["responses_sha256"] for side in "ab")
-    same = ["A and B are the same answers"] if a == b else []
+    same = ["A and B have identical answers"] if a == b else []
     now = config["task"].get("prompt_fingerprint")
     return same + [
-        f"{side} was asked with other prompts than the task has now, which the judge is shown"
+        f"the prompts of {side} differ from those of the task, which are shown to the judge"
         for side, run in zip("AB", runs, strict=True)
         if run.manifest["config"]["task"].get("prompt_fingerprint") != now
     ]
@@ -329,7 +329,9 @@ def _common_samples(
     where = f"{runs[0].path} and {runs[1].path}"
     common = common_units(*tables, on_mismatch=on_mismatch, where=where)
     if not len(common):
-        raise ArtifactError(f"{where}: they have no unit in common; there is nothing to compare")
+        raise ArtifactError(
+            f"{where}: the runs have no unit in common; there is nothing to compare"
+        )
     records = tables[0]
     hashes = dict(zip(records.unit_id.tolist(), records.content_hash.tolist(), strict=True))
     shared = set(common.a.ids[common.in_a].tolist())
@@ -338,14 +340,14 @@ def _common_samples(
     for unit in sorted(shared):
         if there.get(unit) != hashes[unit]:
             raise ArtifactError(
-                f"{runs[0].path}: the task's unit {unit!r} is not the one that was asked about; the "
+                f"{runs[0].path}: the unit {unit!r} of the task differs from that of the run; the "
                 "data have changed since"
             )
     left = [
-        f"{count} units {which} left out"
+        f"{count} units {which} excluded"
         for count, which in (
-            (common.n_only_a, "of A alone"),
-            (common.n_only_b, "of B alone"),
+            (common.n_only_a, "only in A"),
+            (common.n_only_b, "only in B"),
             (common.n_mismatched, "that differ"),
         )
         if count

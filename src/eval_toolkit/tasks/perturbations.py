@@ -105,15 +105,15 @@ class Perturbation:
         for edit in self.edits:
             validation.choice(edit, "edits", EDITS)
         if not self.edits:
-            raise InvalidInputError(f"`edits` is empty; name some of {', '.join(EDITS)}")
+            raise InvalidInputError(f"`edits` is empty; name at least one of {', '.join(EDITS)}")
         if bool(self.templates) != (self.kind == "paraphrase"):
             raise InvalidInputError(
-                f"`templates` is {list(self.templates)!r:.60}; a paraphrase needs some, "
-                "other kinds take none"
+                f"`templates` is {list(self.templates)!r:.60}; a paraphrase needs at least "
+                "one, other kinds take none"
             )
         for template in self.templates:
             if template.count(_TEXT) != 1:
-                raise InvalidInputError(f"the template {template!r:.60} must hold {_TEXT} once")
+                raise InvalidInputError(f"the template {template!r:.60} must contain {_TEXT} once")
         set_(self, "seed", resolve_seed(self.seed))
         words = "|".join(re.escape(word) for word in self.protect)
         patterns = [compiled(one, f"patterns[{at}]") for at, one in enumerate(self.patterns)]
@@ -230,7 +230,7 @@ def _with_typos(
 
 
 def _letter(sign: str, letters: Sequence[str], draw: Callable[[], float]) -> str:
-    """Return a different letter of the text, in the case of the given letter."""
+    """Return a different letter from the text, upper-case if the given one is."""
     others = [letter for letter in letters if letter != sign.lower()]
     if not others:
         return sign
@@ -306,7 +306,7 @@ class _Perturbed(BaseTask[Any]):
         made = super()._create_samples(item, index, subject)
         if any(sample.parts or sample.text is not None for sample in made):
             raise InvalidInputError(
-                f"task {self.NAME!r} writes the texts of its requests itself; they cannot be "
+                f"task {self.NAME!r} builds its requests itself, so its questions cannot be "
                 "perturbed"
             )
         return made
@@ -353,5 +353,5 @@ class _Perturbed(BaseTask[Any]):
     def data_notes(self) -> list[str]:
         notes = super().data_notes
         if self.prompt_fingerprint() == self._plain.prompt_fingerprint():
-            notes.append("the perturbation changes none of the prompts that were looked at")
+            notes.append("the perturbation changes none of the prompts that were compared")
         return notes

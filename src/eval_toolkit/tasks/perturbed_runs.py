@@ -1,4 +1,4 @@
-"""Robustness to perturbations: paired differences from the plain run, and the worst case."""
+"""Robustness to perturbations: paired differences from the unperturbed run, and the worst case."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ WORST = "worst"
 
 @dataclass(frozen=True, slots=True)
 class RobustnessCell:
-    """Difference of a metric from the plain run, for one perturbation or the worst case."""
+    """Difference of a metric from the unperturbed run, for a perturbation or the worst case."""
 
     perturbation: str
     difference: RunDifference
@@ -70,7 +70,7 @@ class Robustness(Displayed):
         if len(found) != 1:
             have = ", ".join(dict.fromkeys(f"{c.perturbation!r}" for c in self.cells))
             raise MissingColumnError(
-                f"there are {len(found)} cells of {key!r}; the perturbations are {have}"
+                f"there are {len(found)} cells for {key!r}; the perturbations are {have}"
             )
         return found[0]
 
@@ -101,7 +101,7 @@ def robustness(
     n_resamples: int = DEFAULT_N_RESAMPLES,
     seed: SeedLike = None,
 ) -> Robustness:
-    """Compare runs with perturbed questions to the plain run by paired differences.
+    """Compare runs with perturbed questions to the unperturbed run by paired differences.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def robustness(
         A cell per perturbation and metric: perturbed − plain on the same units. For means of
         columns there is also the worst case, in which each unit has its worst value over all runs;
         for binary columns it is the rate of units that are correct in every run. The worst case is
-        never better than the plain value and is not tested. If answers are sampled, part of it is
+        never better than the unperturbed value and is not tested. If answers are sampled, part of it is
         due to chance and grows with the number of runs. Intervals assume a fixed number of units;
         ``notes`` list the runs that were stopped early.
 
@@ -168,7 +168,9 @@ def robustness(
         adjust,
     )
     worst = _worst_cells(plain, list(named.values()), compared.values(), options)
-    notes = [stopped_note(one, name) for name, one in [("the plain run", plain), *named.items()]]
+    notes = [
+        stopped_note(one, name) for name, one in [("the unperturbed run", plain), *named.items()]
+    ]
     first = next(iter(compared.values()))
     return Robustness(
         run=plain.run_id,
@@ -195,12 +197,12 @@ def _named(given: Any) -> dict[str, Run]:
             name = "+".join(map(perturbation_name, task.get("perturbations") or ())) or run.run_id
             named[name if name not in named else f"{name} {run.run_id}"] = run
     else:
-        raise InvalidTypeError(f"`perturbed_runs` is {given!r:.60}; it must hold runs, or paths")
+        raise InvalidTypeError(f"`perturbed_runs` is {given!r:.60}; it must contain runs or paths")
     if not named:
         raise InvalidInputError("`perturbed_runs` is empty; give at least one run")
     if WORST in named:
         raise InvalidInputError(
-            f"no perturbation can be called {WORST!r}: that is the worst of all"
+            f"the name {WORST!r} is reserved for the worst case; rename the perturbation"
         )
     return named
 
@@ -255,7 +257,7 @@ def _worst_cells(
 
 
 def _extremes(records: Sequence[Records], column: str, up: bool) -> tuple[Records, Records]:
-    """Return the plain and the worst values of the units measured in every run."""
+    """Return the unperturbed and the worst values of the units measured in every run."""
     sides = [UnitValues.of(one) for one in records]
     ids = reduce(np.intersect1d, [side.ids for side in sides])
     values, measured = [], np.ones(len(ids), dtype=np.bool_)

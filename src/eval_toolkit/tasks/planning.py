@@ -48,7 +48,7 @@ def greedy_again(temperature: float, attempts: int) -> list[str]:
     """Return a note if several attempts are identical because decoding is greedy."""
     if attempts == 1 or temperature > 0.0:
         return []
-    return [f"{attempts} attempts at temperature 0: each asks the same greedy question again"]
+    return [f"{attempts} attempts at temperature 0 repeat the same greedy request"]
 
 
 def decoding_of(
@@ -160,8 +160,8 @@ def plan_jobs(
     attempts = attempts_of(task, attempts)
     if attempts * len(samples) > _MOST_REQUESTS:
         raise InvalidInputError(
-            f"{attempts} attempts at each of {len(samples)} samples; {_MOST_REQUESTS} requests are the "
-            "most: ask for fewer attempts, or set a limit"
+            f"{attempts} attempts at each of {len(samples)} samples are more than {_MOST_REQUESTS} "
+            "requests; reduce `attempts`, or set `limit`"
         )
     form = default_formatter(task) if formatter is None else check_formatter(formatter)
     how = decoding_of(task) if decoding is None else decoding

@@ -134,7 +134,7 @@ class PositionBias(Displayed):
         gap = self.difference
         between = "" if gap.ci_low is None else f" [{gap.ci_low:.3f}, {gap.ci_high:.3f}]"
         left = f"; {self.n_left_out} left out" if self.n_left_out else ""
-        verdict = "matter" if self.biased else "are not seen to matter"
+        verdict = "matter" if self.biased else "have no significant effect"
         return "\n".join(
             [
                 *lines,
@@ -142,7 +142,7 @@ class PositionBias(Displayed):
                 f"- positions {verdict}: p = {self.test.p_value:.4f}",
                 f"- accuracy over all rotations: {self.accuracy:.3f}",
                 f"- same choice under all rotations: {self.consistency:.3f}",
-                f"- accuracy at {gap.best} less at {gap.worst}: {gap.value:.3f}{between}",
+                f"- accuracy at {gap.best} minus {gap.worst}: {gap.value:.3f}{between}",
                 f"- units: {self.n_units}{left}",
             ]
         )
@@ -234,7 +234,7 @@ def _listed(runs: Any) -> list[Any]:
     if isinstance(runs, (Outcome, Run, Records, str)) or not isinstance(runs, Sequence):
         raise InvalidTypeError("`runs` must be a list of runs, one per rotation")
     if len(runs) < 2:
-        raise InvalidInputError(f"`runs` has {len(runs)} rotations; positions need two or more")
+        raise InvalidInputError(f"`runs` has {len(runs)} rotations; at least two are needed")
     return list(runs)
 
 
@@ -284,8 +284,8 @@ class _Picks:
             picks, gold, sizes = np.array(lines).T
             if (sizes != n).any() or (gold != (gold[0] - np.arange(n)) % n).any():
                 raise InvalidInputError(
-                    f"unit {unit!r}: the right choice stands at {gold.tolist()}; `runs` must hold "
-                    "rotation 0, 1, 2 … of one task"
+                    f"unit {unit!r}: the correct choice is at {gold.tolist()}; `runs` must be "
+                    "rotations 0, 1, 2 … of one task"
                 )
             ids.append(unit)
             groups.append(rotations[0].group[row])
@@ -294,7 +294,7 @@ class _Picks:
         everyone = {unit for records in rotations for unit in records.unit_id.tolist()}
         if not ids:
             raise UndefinedMetricError(
-                f"none of {len(everyone)} units has a pick under every rotation of its choices"
+                f"none of the {len(everyone)} units has a pick under every rotation of its choices"
             )
         return cls(ids, groups, picked, right, len(everyone) - len(ids))
 
@@ -310,7 +310,7 @@ class _Picks:
         return {**shares, **dict.fromkeys(rotated, "bounded")}
 
     def correct_at(self, position: int) -> tuple[FloatArray, BoolArray]:
-        """Return per unit whether it is correct at a position, and whether it has that position."""
+        """Return whether each unit is correct at a position, and whether it has that position."""
         there = np.array([position < len(picks) for picks in self.picked])
         right = [
             bool((picks == gold)[gold == position].any())
@@ -351,7 +351,9 @@ def _same_items(rotations: Sequence[Records]) -> None:
     for at, records in enumerate(rotations):
         for unit, digest in zip(records.unit_id, records.content_hash, strict=True):
             if hashes.setdefault(unit, digest) != digest:
-                raise InvalidInputError(f"runs[{at}]: unit {unit!r} is another item than before")
+                raise InvalidInputError(
+                    f"runs[{at}]: unit {unit!r} differs from that in earlier runs"
+                )
 
 
 def _table(records: Records) -> dict[str, tuple[int, int, int]]:

@@ -1,4 +1,4 @@
-"""Questions in a file, a frame or a list as a task: the meaning of the columns is guessed and told."""
+"""Questions in a file, a frame or a list as a task: with column roles inferred from the names."""
 
 import re
 from collections import Counter
@@ -32,7 +32,7 @@ _NAMES: Mapping[str, Sequence[str]] = {
     "grader": (GRADER_FIELD,),
     "system": ("system", "system prompt"),
 }
-"""Names of columns by what they hold; case, spaces, ``-`` and ``_`` are ignored."""
+"""Usual column names by role; case, spaces, ``-`` and ``_`` are ignored."""
 _IDS = ("id", "question id", "item id", "uid", "key")
 _LETTERED = re.compile(r"(?:option|choice|answer)?[ _-]*([a-h])", re.IGNORECASE)
 _MOST_SUBJECTS = 50
@@ -41,7 +41,7 @@ _SPLITS = ("test", "validation", "train")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """What the columns of a table of questions hold; None for what it has not.
+    """Columns of a table of questions by role; None for roles without a column.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class Columns:
     system: str | None = None
 
     def told(self) -> str:
-        """Return a line that says which columns were taken for what."""
+        """Return a note that lists the column of each role."""
         choices = self.choices.field if isinstance(self.choices, FieldSpec) else self.choices
         if isinstance(choices, tuple):
             choices = ", ".join(Template(one).fields[0] for one in choices)
@@ -80,7 +80,7 @@ class Columns:
 
 
 class QuestionsTask(Task):
-    """Task made of a table of questions; its notes say what was guessed."""
+    """Task created from a table of questions; its notes list the inferred columns."""
 
     guessed: tuple[str, ...] = ()
     how_graded: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ def questions_task(
     graders: Sequence[Any] | None = None,
     **sampling: Any,
 ) -> Task:
-    """Return the task that asks the questions of a table.
+    """Create a task from a table of questions.
 
     Parameters
     ----------
@@ -121,27 +121,27 @@ def questions_task(
     prompt : str, optional
         Text of the question, with columns in braces: ``"{question} Answer with one word."``
     system : str, optional
-        System message, which may name columns, too.
+        System message, which may also have columns in braces.
     answer : str, optional
         Column with the reference, if its name is not recognised.
     name : str, optional
         Name of the task; by default that of the file.
     graders : sequence, optional
-        Graders; by default each item is graded by what it has, see `graders.Match`.
+        Graders; by default the fields of each item determine its grading, as in `graders.Match`.
     **sampling
         Further options of `Task`: ``seed``, ``subjects``, ``shuffle_choices`` …
 
     Returns
     -------
     Task
-        Task whose notes say what was guessed.
+        Task whose notes list the inferred columns.
 
     Raises
     ------
     MissingColumnError
-        If no column holds the question.
+        If no column contains the question.
     InvalidInputError, InvalidTypeError
-        If there are no rows, or they are no rows.
+        If there are no rows, or a row is neither a text nor a mapping.
 
     Examples
     --------
@@ -212,7 +212,7 @@ def _data(found: Columns, path: Path | None, split: str) -> DataSpec:
 
 
 def _splits(given: Any) -> tuple[dict[str, list[Row]], str]:
-    """Return the rows by split, and the split that is asked."""
+    """Return the rows by split, and the split of the samples."""
     if isinstance(given, Mapping) and given and not _is_columns(given):
         splits = {str(name): _rows(part) for name, part in given.items()}
         if len(splits) == 1:
@@ -272,7 +272,7 @@ def guess_columns(
     answer: str | None = None,
     place: str = "the rows",
 ) -> Columns:
-    """Return what the columns of a table of questions hold, by their names.
+    """Infer the columns of a table of questions from their names.
 
     A ``prompt`` makes a column of questions unnecessary; ``answer`` names the column of the
     reference.
@@ -297,7 +297,7 @@ def guess_columns(
     if known["question"] is None and prompt is None:
         raise MissingColumnError(
             f"{place}: no column holds the question (question, prompt, input …); the columns are "
-            f'{there}: write the prompt, as in --prompt "{{{names[0]}}}" (prompt= in Python)'
+            f'{there}: pass a prompt, such as --prompt "{{{names[0]}}}" (prompt= in Python)'
         )
     choices = _choices(rows, known["choices"], names)
     if known["grader"] is not None:
@@ -330,7 +330,7 @@ def _unique(rows: Sequence[Row], name: str | None) -> bool:
 
 
 def _divides(rows: Sequence[Row], name: str | None) -> bool:
-    """Return whether a column divides the rows into parts worth a result of their own."""
+    """Return whether a column divides the rows into parts that are large enough to report."""
     if not _in_all(rows, name):
         return False
     n = len({str(row[str(name)]) for row in rows})
@@ -360,7 +360,7 @@ def _choices(
 def _answer_is(
     rows: Sequence[Row], choices: str | FieldSpec | tuple[str, ...] | None, answer: str | None
 ) -> str:
-    """Return how the references name a choice, if they all do in the same way."""
+    """Return how all references denote a choice; "auto" if that is unclear."""
     if choices is None or answer is None:
         return "auto"
     spec = ChoicesSpec(choices=choices)

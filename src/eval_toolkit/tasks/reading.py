@@ -21,7 +21,7 @@ def read_rows(path: Path, split: str, *, only_named: bool = False) -> list[Row]:
     if not is_file(path):
         raise MissingFileError(f"{path}: no such file")
     if only_named and tables.media_type_of(path) != tables.JSON:
-        raise InvalidInputError(f"{path}: the file holds one split, and not {split!r}")
+        raise InvalidInputError(f"{path}: the file has a single split, which is not {split!r}")
 
     def list_in(payload: Any) -> Any:
         if isinstance(payload, dict) and isinstance(payload.get(split), list):

@@ -36,7 +36,7 @@ class Reference:
 def sample_units(samples: Iterable[Sample]) -> list[Unit]:
     """Return the samples of a task as units with the question and the reference.
 
-    Runs of other tools may have other ids, hashes and prompts, but the same questions.
+    The question allows matching with runs of other tools, whose ids, hashes and prompts may differ.
 
     "correct" contains the indices of the correct choices as a JSON list.
 

@@ -21,12 +21,12 @@ from eval_toolkit.plugins import known_name, read_from
 from eval_toolkit.protocols import Grader
 from eval_toolkit.provenance import redact_secrets
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.query_driver import outcomes_of, stored_digest
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.folder import MANIFEST
 from eval_toolkit.runs.kinds import Identity
-from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.manifest_checks import missing_setting
+from eval_toolkit.runs.outcome import Outcome
+from eval_toolkit.runs.query_driver import outcomes_of, stored_digest
 from eval_toolkit.runs.rescoring import rescore
 from eval_toolkit.runs.specs import ASK_DEFAULTS, AskOptions, AskSpec, SummarySpec
 from eval_toolkit.tasks.base import BaseTask
@@ -79,10 +79,12 @@ def opened_task_run(run: Run | str | Path, task: BaseTask[Any], name: str = "run
     source = run if isinstance(run, Run) else Run.open(run)
     config = source.manifest.get("config") or {}
     if config.get("kind") != "task":
-        raise ArtifactError(f"{source.path}: is no run of a task; there are no answers to measure")
+        raise ArtifactError(
+            f"{source.path}: is not a run of a task; there are no answers to rescore"
+        )
     if "imported" in config:
         raise ArtifactError(
-            f"{source.path}: was imported from another tool's log, whose grades it has; name "
+            f"{source.path}: was imported from another tool's log, with its grades; pass "
             "`metrics` of its records instead"
         )
     _refuse_incomplete(source, ("task.name",))
@@ -99,7 +101,7 @@ def _refuse_incomplete(source: Run, needed: Sequence[str]) -> None:
     missing = missing_setting(config, needed)
     if problem := f"has no {missing}" if missing else shape_problem(config, _RELIED_ON):
         raise ArtifactError(
-            f"{source.path / 'manifest.json'}: config {problem}; its answers cannot be measured again"
+            f"{source.path / 'manifest.json'}: config {problem}; its answers cannot be rescored"
         )
 
 
@@ -291,7 +293,7 @@ def _judging(given: GraderLike) -> Grader:
     """Return a judge; raise if it makes no requests."""
     judge = load_grader(given)
     if not is_judge(judge):
-        raise InvalidInputError(f"{judge.name!r} makes no requests; give it to measure_run")
+        raise InvalidInputError(f"{judge.name!r} makes no requests; pass it to measure_run")
     return judge
 
 
@@ -404,8 +406,8 @@ def stored_task(run: Run, **options: Any) -> BaseTask[Any]:
     name = known_name("tasks", str(told.get("name")), [one.name for one in available_tasks()])
     if name is None or name != told.get("name"):  # names of built-in tasks ignore case
         raise ArtifactError(
-            f"{run.path}: its task {str(told.get('name'))!r:.80} is neither ours nor of an installed "
-            "package; say which it is with `task`"
+            f"{run.path}: its task {str(told.get('name'))!r:.80} is neither built in nor part of an "
+            "installed package; pass it as `task`"
         )
     named = ("num_fewshot", "seed", "subjects", "shuffle_choices", "user_prompt_suffix")
     set_up = {key: told[key] for key in named if told.get(key) not in (None, [], "", False)}

@@ -35,9 +35,9 @@ def stored_graders(run: Run, task: BaseTask[Any], without: Container[str] = ()) 
         grader = next((one for one in candidates if _is(one, label, str(version))), None)
         if grader is None:
             raise ArtifactError(
-                f"{run.path}: the run is measured by {label!r} (version {str(version)!r:.60}), "
-                "which cannot be made again from what is stored; pass it: among `judges` if it is "
-                "one, else name in `graders` all that is to grade"
+                f"{run.path}: the run was graded by {label!r} (version {str(version)!r:.60}), "
+                "which cannot be recreated from the stored settings; if it is a judge, pass it in "
+                "`judges`, otherwise pass all graders in `graders`"
             )
         made.append(grader)
     return made
@@ -116,7 +116,7 @@ def _asked_in_texts(run: Run) -> set[str | None]:
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """A judge's model of which only the description is available."""
+    """Model of a judge, of which only the description is stored."""
 
     name: str
     description: Mapping[str, Any] = field(repr=False)
@@ -132,4 +132,6 @@ class _Recorded:
         self._refuse()
 
     def _refuse(self) -> NoReturn:
-        raise ModelError(f"{self.name} is known by its stored verdicts alone", kind="other")
+        raise ModelError(
+            f"{self.name} cannot be queried; only its stored verdicts are available", kind="other"
+        )

@@ -84,7 +84,7 @@ def rotated(task: BaseTask[Any], by: int) -> BaseTask[Any]:
     styler = task.TASK_STYLER
     if task.RESPONSE_TYPE is not ResponseType.LOGLIKELIHOODS:
         raise InvalidInputError(
-            f"task {task.NAME!r} generates text; positions are known where choices are scored"
+            f"task {task.NAME!r} generates text; only tasks that score choices can be rotated"
         )
     shown = [
         None if styler is None else styler.get_instruction_text("", choices)
@@ -92,11 +92,11 @@ def rotated(task: BaseTask[Any], by: int) -> BaseTask[Any]:
     ]
     if shown[0] == shown[1]:
         raise InvalidInputError(
-            f"task {task.NAME!r}: the choices do not show in the prompt, so that their position "
-            "cannot matter; use the style 'mc'"
+            f"task {task.NAME!r}: the choices are not in the prompt, so their position cannot "
+            "matter; use the style 'mc'"
         )
     if isinstance(task, _Rotated):
-        raise InvalidInputError(f"task {task.NAME!r} is rotated already; rotate the task itself")
+        raise InvalidInputError(f"task {task.NAME!r} is already rotated; pass the original task")
     if by == 0:
         return task
     # A shuffled task calls _choice_order, which is overridden here.

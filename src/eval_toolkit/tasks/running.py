@@ -98,8 +98,8 @@ def run_task(
         Task to run, its name or file as in `load_task`, or a table of questions with references
         (a file such as "questions.jsonl", or rows in memory), as in `questions_task`.
     model : Model, str, callable or object with ``invoke``, optional
-        Anything that answers, as in `models.as_model`: a model, a function from prompt to text,
-        "openai:gpt-4o" …; not needed with ``replay``.
+        Model, or an object that `models.as_model` can convert to one: a function from prompt to
+        text, "openai:gpt-4o" …; not needed with ``replay``.
     out : path, optional
         Folder of the run. An interrupted run is resumed, and a finished run is extended: failed
         requests are retried, a larger ``limit`` or more ``attempts`` add requests, and new graders
@@ -122,8 +122,9 @@ def run_task(
         Prompt, system message and column of the reference for a table of questions or a task file,
         as in `questions_task`: ``prompt="{question} Answer with one word."``
     graders : sequence of Grader, str, mapping or function, optional
-        Graders instead of the task's; a function takes (answer) or (answer, reference). Judges are queried once all answers are available, about
-        every answer that did not fail, with the same cache and journal.
+        Graders instead of the task's; a function takes (answer) or (answer, reference). Judges are
+        queried once all answers are available, about every answer that did not fail, with the same
+        cache and journal.
     pass_at, pass_hat, maj_at : sequence of int
         Values of k for pass@k (at least one of k attempts is correct), pass^k (all are correct)
         and maj@k (the majority answer of k attempts is correct).
@@ -243,7 +244,7 @@ def run_task(
 
 def _check_run_id(run_id: Any) -> None:
     if run_id is not None and (not isinstance(run_id, str) or not run_id.strip()):
-        raise InvalidInputError(f"`run_id` is {run_id!r:.80}; it must be a name")
+        raise InvalidInputError(f"`run_id` is {run_id!r:.80}; it must be a text that is not empty")
 
 
 def _check_against(until: UntilWidth | UntilDecided | None, out: str | Path | None) -> None:
@@ -255,7 +256,7 @@ def _check_against(until: UntilWidth | UntilDecided | None, out: str | Path | No
 def _fewer(watch: Watch | None, samples: Sequence[Sample]) -> tuple[str, ...]:
     """Return a note on the samples excluded by a rule because the other run lacks them."""
     left = 0 if watch is None else len(samples) - len(watch.samples)
-    return (f"{left:,} samples are not in the run to compare with, and are not asked",) * (left > 0)
+    return (f"{left:,} samples are excluded: the other run lacks them",) * (left > 0)
 
 
 def _recorded_form(replay: str | Path | None) -> str | None:
@@ -269,8 +270,8 @@ def _recorded_form(replay: str | Path | None) -> str | None:
     form = (read_json(manifest).get("config") or {}).get("formatter")
     if isinstance(form, str) and ":" in form:
         raise InvalidInputError(
-            f"`formatter` is missing; {replay} was asked with {form!r}, of which only the hash is "
-            "stored: pass it"
+            f"`formatter` is missing; {replay} was run with {form!r}, of which only the hash is "
+            "stored; pass it"
         )
     return None if form is None else str(form)
 
@@ -285,14 +286,14 @@ def _engine(model: Model | None, concurrency: int | None) -> dict[str, Any]:
 
 
 def _task(given: Any, texts: Mapping[str, str | None]) -> BaseTask[Any]:
-    """Return a task, or the task of a name, a file or a table of questions."""
+    """Return the task itself, or the task denoted by a name, a file or a table of questions."""
     told: dict[str, Any] = {name: text for name, text in texts.items() if text is not None}
     if isinstance(given, BaseTask):
         if told:
             name = next(iter(told))
             raise InvalidInputError(
-                f"`{name}`: the task {given.NAME!r} has its own; it is for tables of questions and task "
-                "files"
+                f"`{name}`: the task {given.NAME!r} defines its own; the option is only for tables of "
+                "questions and task files"
             )
         return given
     if isinstance(given, (str, Path)):
@@ -307,7 +308,7 @@ def _task(given: Any, texts: Mapping[str, str | None]) -> BaseTask[Any]:
 
 
 def _made(model: Any) -> Model | None:
-    """Return anything that answers as a model."""
+    """Convert a function or another object that answers prompts to a model."""
     if model is None or (isinstance(model, Model) and not isinstance(model, type)):
         return model
     from eval_toolkit.models.callables import as_model

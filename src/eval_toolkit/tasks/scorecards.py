@@ -39,12 +39,12 @@ def task_metrics(
     binary = [name for name, info in columns.items() if info.metric and info.binary]
     if (pass_at or pass_hat) and not binary:
         raise InvalidInputError(
-            f"pass@k is for columns of right or wrong; there are {', '.join(columns)}"
+            f"pass@k needs a binary column; the columns are {', '.join(columns)}"
         )
     if maj_at and not any(f"{name}_answer" in columns for name in binary):
         raise InvalidInputError(
-            "maj@k needs a column of answers beside one of right or wrong; use "
-            f"graders.with_answers. There are {', '.join(columns)}"
+            "maj@k needs a binary column and a column of its answers; use "
+            f"graders.with_answers. The columns are {', '.join(columns)}"
         )
     for name, info in columns.items():
         up = info.higher_is_better

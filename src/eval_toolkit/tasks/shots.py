@@ -122,7 +122,7 @@ def fewshot_leakage(
     validation.fraction(threshold, "threshold")
     if not task.num_fewshot:
         raise InvalidInputError(
-            f"task {task.NAME!r} is asked without examples; set `num_fewshot` as in the run"
+            f"task {task.NAME!r} has no few-shot examples; set `num_fewshot` as in the run"
         )
     shared: list[SharedQuestion] = []
     told: list[str] = []

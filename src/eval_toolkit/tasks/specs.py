@@ -88,11 +88,11 @@ class DataSpec:
         compiled(self.pattern, "pattern")
 
     def flags(self, corrected: bool, response: CompletionSpec | ChoicesSpec) -> Flags | None:
-        """Return the handling of marked items; None if the data have no marks."""
+        """Return the handling of items marked as erroneous; None if the data have no marks."""
         correctable = self.flag_field and self.correction_field
         if corrected and not (correctable and isinstance(response, ChoicesSpec)):
             raise InvalidInputError(
-                "`corrected`: it is for tasks with choices whose data have corrections; name "
+                "`corrected` needs a task with choices whose data have corrections; set "
                 "flag_field and correction_field"
             )
         if self.flag_field is None:
@@ -120,8 +120,9 @@ class Prompt:
         Answer of a few-shot example, after the cue; by default the reference.
     style : str or TaskStyler, optional
         "mc" (lettered options in the prompt, letters are scored), "mc_completion" (lettered
-        options, the text is generated; items without choices are asked as they are), "cloze" (texts are scored), or "bpb" (only the correct
-        text is scored). A style given by name only adds the options to the instruction.
+        options, the text is generated; items without choices are sent unchanged), "cloze" (texts
+        are scored), or "bpb" (only the correct text is scored). A style given by name only adds
+        the options to the instruction.
     without_brackets : bool, default False
         Whether to remove marks such as "[step]" from the question and the choices; " [title]"
         ends a sentence.
@@ -228,7 +229,7 @@ class ChoicesSpec:
                 Template(text)
 
     def read(self, row: Mapping[str, Any]) -> Choices:
-        """Return the choices of an item, whichever is correct."""
+        """Return the choices of an item; the correct one may be unknown."""
         if isinstance(self.choices, (str, FieldSpec)):
             value = as_field(self.choices).read(row)
         else:
@@ -265,9 +266,7 @@ class ChoicesSpec:
         place, found = place_of(row), self.read(row)
         if self.answer is None:
             if not found.right:
-                raise InvalidInputError(
-                    f"{place}: nothing says which choice is right; set `answer`"
-                )
+                raise InvalidInputError(f"{place}: no choice is marked as correct; set `answer`")
             return found.texts, found.right
         answer = as_field(self.answer).read(row)
         return found.texts, [right_choices(answer, found, self.answer_is, self.answer_map, place)]

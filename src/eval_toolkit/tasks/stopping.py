@@ -242,9 +242,8 @@ class UntilDecided:
         if not holds:
             return f"{name} may be higher or lower{by} {than}: {shown}", "undecided"
         if self._within(ci.ci_low, ci.ci_high):
-            return f"{name} is as in {self.against.run_id!r} within {self.margin:g}: {shown}", (
-                "equivalent"
-            )
+            near = f"by at most {self.margin:g} from {self.against.run_id!r}"
+            return f"{name} differs {near}: {shown}", "equivalent"
         up = ci.ci_low > self.margin
         word = "higher" if up else "lower"
         return f"{name} is {word}{by} {than}: {shown}", "better" if up else "worse"
@@ -257,7 +256,7 @@ def _chosen(
     from eval_toolkit.tasks.watching import MACRO, is_bounded
 
     if not samples:
-        raise InvalidInputError("`samples` is empty; there is nothing to ask")
+        raise InvalidInputError("`samples` is empty; there is nothing to request")
     fitting = {spec.name: spec for spec in metrics if is_bounded(spec)}
     if name is None and fitting:
         return next(iter(fitting.values())), False
@@ -269,7 +268,7 @@ def _chosen(
     told = "no metric can" if name is None else f"`metric` is {name!r}, which cannot"
     there = f"; choose one of {', '.join(fitting)}" if fitting else ""
     raise InvalidInputError(
-        f"{told} be watched: that needs a mean of values with known bounds{there}"
+        f"{told} be watched: a stopping rule needs a mean of values with known bounds{there}"
     )
 
 
@@ -278,7 +277,7 @@ def _records_of(run: Run, spec: ColumnSpec) -> Records:
     if len(run.subjects) != 1:
         raise InvalidInputError(
             f"`against`: run {run.run_id!r} has records of {len(run.subjects)} tasks and models; "
-            "it must be a run of one"
+            "it must have exactly one"
         )
     records = run.records(*run.subjects[0])
     if spec.column not in records.columns:
@@ -297,9 +296,9 @@ def _common(samples: Sequence[Sample], records: Records, run: Run) -> list[Sampl
         digest = there[sample.id]
         if digest and sample.content_hash and digest != sample.content_hash:
             raise ArtifactError(
-                f"`against`: unit {sample.id!r} has another content in run {run.run_id!r}; it is "
+                f"`against`: unit {sample.id!r} has different content in run {run.run_id!r}; it is "
                 "not the same unit"
             )
     if not common:
-        raise InvalidInputError(f"`against`: run {run.run_id!r} has none of the units to be asked")
+        raise InvalidInputError(f"`against`: run {run.run_id!r} has none of this run's units")
     return common

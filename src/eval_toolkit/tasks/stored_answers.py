@@ -62,7 +62,7 @@ def grade_answers(
         Column by role (``question``, ``answer``, ``reference``, ``id``, ``choices``, ``grader``),
         for columns with other names.
     graders : sequence of Grader, str or mapping, optional
-        As in `run_task`; by default ``match``, which grades each row by what it has (its own
+        As in `run_task`; by default ``match``, which grades each row by its fields (its own
         grader, choices, a number or a text), and for texts exact match, inclusion and F1.
     out : path, optional
         Folder of the run, which can be compared, reported and gated like any other.
@@ -130,7 +130,7 @@ def answer_rows(answers: Any) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class _StoredAnswersModel:
-    """Model that answers as the rows do."""
+    """Model that returns the stored answers."""
 
     name: str
     answers: Mapping[str, str] = field(repr=False)
@@ -148,7 +148,7 @@ class _StoredAnswersModel:
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
         """Raise, since answers belong to rows and not to prompts."""
-        raise ModelError("stored answers answer no other questions", kind="unsupported")
+        raise ModelError("stored answers cannot be given to other prompts", kind="unsupported")
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
         """Raise, since stored answers are texts."""
@@ -161,7 +161,7 @@ class _StoredAnswersModel:
 def _roles(
     rows: Sequence[Mapping[str, Any]], asked: Mapping[str, str], name: str
 ) -> dict[str, str]:
-    """Return the column of each role, as asked or by its usual name."""
+    """Return the column of each role: the specified one, or one with a usual name."""
     have = list(dict.fromkeys(column for row in rows for column in row))
     unknown = [role for role in asked if role not in ANSWER_ROLES]
     if unknown:
@@ -180,7 +180,7 @@ def _roles(
             found[role] = free[0]
     if "answer" not in found:
         raise MissingColumnError(
-            f"{name}: no column holds the answers; name it with `columns`={{'answer': …}}; {listed}"
+            f"{name}: no column contains the answers; specify it with `columns`={{'answer': …}}; {listed}"
         )
     return found
 
@@ -197,7 +197,7 @@ def _item(n: int, row: Mapping[str, Any], roles: Mapping[str, str]) -> dict[str,
 
 
 def _text(value: Any) -> str:
-    """Return a cell as text: whole floats, as frames make of integers, as integers."""
+    """Return a cell as text; whole floats, to which frames may convert integers, have no ".0"."""
     if isinstance(value, str):
         return value
     if value is None or is_missing(value):
@@ -219,7 +219,7 @@ def _refuse_without_references(
     """Raise if the usual graders have nothing to compare an answer with."""
     if "reference" not in roles:
         raise MissingColumnError(
-            f"{name}: no column holds the references; name it with `columns`={{'reference': …}}, or "
+            f"{name}: no column contains the references; specify it with `columns`={{'reference': …}}, or "
             "choose `graders` that need none; the columns are "
             f"{', '.join(map(repr, dict.fromkeys(column for row in rows for column in row)))}"
         )

@@ -45,7 +45,7 @@ def letters(n: int) -> list[str]:
     ['A', 'B', 'C', 'D']
     """
     if not 1 <= n <= len(ascii_uppercase):
-        raise InvalidInputError(f"there are {n} choices; labels A to Z suffice for 1 to 26")
+        raise InvalidInputError(f"there are {n} choices; the labels A to Z allow 1 to 26")
     return list(ascii_uppercase[:n])
 
 
@@ -147,8 +147,8 @@ class _Style:
         code = str(language).lower()
         if code not in _WORDS:
             raise InvalidInputError(
-                f"`language` is {language!r}; there are words for {', '.join(_WORDS)}: "
-                "give question_prefix and cue_text yourself"
+                f"`language` is {language!r}; only {', '.join(_WORDS)} are supported: "
+                "for others, pass question_prefix and cue_text"
             )
         prefix, cue = _WORDS[code]
         return cls(**{"question_prefix": prefix, "cue_text": cue, **options})
@@ -321,7 +321,9 @@ class BPBStyle(ClozeStyle):
             If the index of the correct choice is not given.
         """
         if correct_index is None:
-            raise InvalidInputError("BPBStyle scores the right choice; `correct_index` is missing")
+            raise InvalidInputError(
+                "BPBStyle scores the correct choice; `correct_index` is missing"
+            )
         return [self._continuation(choices[correct_index])]
 
 

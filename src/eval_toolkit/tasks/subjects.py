@@ -25,7 +25,7 @@ def distinct_subjects(subjects: Iterable[Any]) -> list[Any]:
         name = subject_name(subject)
         if whole_text(name) != name:
             raise InvalidInputError(
-                f"`subjects`: {name!r} holds half a surrogate pair; name it otherwise"
+                f"`subjects`: {name!r} contains an unpaired surrogate, which cannot be stored; rename it"
             )
         by_name.setdefault(name, subject)
     return list(by_name.values())
@@ -34,8 +34,8 @@ def distinct_subjects(subjects: Iterable[Any]) -> list[Any]:
 def select_subjects(available: Sequence[Any], wanted: Iterable[Any]) -> list[Any]:
     """Return the available subjects that match, in their order.
 
-    For tuple subjects, "de,*" keeps every subject with "de" in the first place. One that matches no
-    subject is an error.
+    For tuple subjects, "de,*" keeps every subject with "de" in the first place. A selection that
+    matches no subject is an error.
     """
     names = [subject_name(subject) for subject in available]
     filters = list(wanted)

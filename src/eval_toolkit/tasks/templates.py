@@ -43,7 +43,7 @@ def field_value(row: Mapping[str, Any], path: str) -> Any:
         found = _follow(row, steps)
         if found is not _MISSING and found is not None:
             return found
-    what = "there is no field" if found is _MISSING else "nothing stands in the field"
+    what = "there is no field" if found is _MISSING else "there is no value in the field"
     near = difflib.get_close_matches(path, list(map(str, row)), n=1) if found is _MISSING else []
     hint = f"did you mean {{{near[0]}}}? " if near else ""
     raise MissingColumnError(
@@ -177,7 +177,7 @@ def _pieces(text: str) -> tuple[tuple[int, str], ...]:
         pieces.append((_TEXT, text[end : match.start()]))
         if token in ("{", "}"):
             raise InvalidInputError(
-                f"the template {text!r:.80} has a lone {token!r}; write {token * 2!r} for a brace"
+                f"the template {text!r:.80} has an unmatched {token!r}; write {token * 2!r} for a brace"
             )
         if token in ("{{", "}}"):
             pieces.append((_TEXT, token[0]))
@@ -186,7 +186,7 @@ def _pieces(text: str) -> tuple[tuple[int, str], ...]:
         else:
             path = match[2]
             if not path.strip() or any(not part.strip() for part in re.split(r"[.|]", path)):
-                raise InvalidInputError(f"the template {text!r:.80}: {token!r} names no field")
+                raise InvalidInputError(f"the template {text!r:.80}: {token!r} has no field name")
             pieces.append((_FIELD, path))
         end = match.end()
     pieces.append((_TEXT, text[end:]))
@@ -236,7 +236,7 @@ class FieldSpec:
         if self.after:
             _, found, text = text.rpartition(self.after)
             if not found:
-                raise InvalidInputError(f"{place} does not hold {self.after!r}")
+                raise InvalidInputError(f"{place} does not contain {self.after!r}")
             text = text.strip()
         if self.split:
             return [part.strip() for part in text.split(self.split)]

@@ -185,7 +185,7 @@ def _truth(given: Any, place: str) -> str | tuple[str, ...] | None:
 
 def _texts(given: Iterable[Any], place: str, name: str = "possible_completions") -> tuple[str, ...]:
     if isinstance(given, str):
-        raise InvalidTypeError(f"{place}: `{name}` is one text; it must be a list of texts")
+        raise InvalidTypeError(f"{place}: `{name}` is a single text; it must be a list of texts")
     texts = tuple(given)
     for at, text in enumerate(texts):
         if not isinstance(text, str):

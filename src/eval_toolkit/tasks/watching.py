@@ -142,7 +142,7 @@ class Watch:
         n_total = len(self.drawn.ids)
         if not len(found):
             return Decision(
-                stop=False, reason="no unit is whole", metric=self.metric, n_used=0, n_total=n_total
+                stop=False, reason="no complete unit", metric=self.metric, n_used=0, n_total=n_total
             )
         # The mean of values in random order is almost never outside; distrust other orders.
         sound = (found.low <= found.means) & (found.means <= found.high)
@@ -189,7 +189,7 @@ def set_watch(
     """Bind a stopping rule to a run; raise if the order is that of the file."""
     if validation.choice(order, "order", ("shuffled", "file")) == "file":
         raise InvalidInputError(
-            "`order` is 'file': the first units of a file are no random sample, so a run in that "
+            "`order` is 'file': the first units of a file are not a random sample, so a run in that "
             "order cannot stop early; use 'shuffled'"
         )
     ordered = in_drawn_order(samples, seed)
@@ -289,7 +289,7 @@ def ask_until(
         by_unit.setdefault(job.unit_id, []).append(job)
     for sample in watch.samples:
         if sample.id not in by_unit:
-            raise InvalidInputError(f"`jobs` lack the sample {sample.id!r}")
+            raise InvalidInputError(f"`jobs` has no job for the sample {sample.id!r}")
     outcomes: list[JobResult] = []
     notes: dict[str, None] = {}
     known: dict[str, tuple[float, float]] = {}

@@ -176,24 +176,28 @@ class TestRefusals:
             (
                 {"x": [1, 2, 3]},
                 {"unit_id": ["a", "b", "a"], "attempt": [1, 1, 1]},
-                r"unit_id\[2\] is 'a' with attempt 1 twice; each unit and attempt may occur once",
+                r"unit_id\[2\] is 'a' with attempt 1 twice; each pair of unit and attempt may occur only once",
             ),
             (
                 {"x": [1, 2]},
                 {"unit_id": ["a", "a"], "group": ["g", "h"]},
-                r"group\[1\] is 'h' but unit 'a' has 'g' too; a unit has one group",
+                r"group\[1\] is 'h' but unit 'a' also has 'g'; each unit must have a single group",
             ),
             (
                 {"x": [1, 2]},
                 {"unit_id": ["a", "a"], "content_hash": ["1", "2"]},
-                r"content_hash\[1\] is '2' but unit 'a' has '1' too; a unit has one content_hash",
+                r"content_hash\[1\] is '2' but unit 'a' also has '1'; each unit must have a single content_hash",
             ),
             ({"x": [1, 2]}, {"unit_id": ["a", None]}, r"unit_id\[1\] is missing"),
             ({"x": [1, 2]}, {"group": [1.0, np.nan]}, r"group\[1\] is missing"),
             ({"x": [1, 2]}, {"attempt": [1.0, 2.5]}, "`attempt` must hold integers, got float64"),
             ({"x": [1, np.nan]}, {}, r"x\[1\] is nan; an 'ok' value must be finite"),
             ({"x": [1, np.inf]}, {}, r"x\[1\] is inf; an 'ok' value must be finite"),
-            ({"x": [1, "yes"]}, {}, r"x\[1\] is 'yes'; a column must hold numbers or texts alone"),
+            (
+                {"x": [1, "yes"]},
+                {},
+                r"x\[1\] is 'yes'; a column must contain only numbers or only texts",
+            ),
             (
                 {"x": ["yes", None]},
                 {"status": {"x": ["ok", "ok"]}},
@@ -296,7 +300,10 @@ class TestForeignTypes:
             ({"c": 5}, "`c` is 5; it must be a sequence, one entry per record"),
             ({"x": [1, 2], "c": 5}, "`c` is 5; it must be a sequence"),
             ({"c": np.array(3.0)}, r"`c` is array\(3\.\); it must be a sequence"),
-            ({"c": ["1", 0]}, r"c\[0\] is '1'; a column must hold numbers or texts alone, or None"),
+            (
+                {"c": ["1", 0]},
+                r"c\[0\] is '1'; a column must contain only numbers or only texts, or None",
+            ),
             ({"c": np.ma.masked_array([1, 2], mask=[False, True])}, r"c\[1\] is masked; a column"),
             ([1, 2], r"`columns` is \[1, 2\]; it must map names to columns"),
         ],
@@ -312,7 +319,7 @@ class TestForeignTypes:
             ([-4], r"rows\[0\] is -4; there are 3 records"),
             ([True, False], r"`rows` is a mask of shape \(2,\); there are 3 records"),
             ([0.5], "`rows` must hold positions or be a mask"),
-            ([0, 2, -1], r"rows\[2\] is 2 twice; each record may be taken once"),
+            ([0, 2, -1], r"rows\[2\] is 2, as before; each record may be taken only once"),
         ],
     )
     def test_take(self, rows: Any, message: str) -> None:

@@ -398,7 +398,7 @@ class TestErrors:
         """Where 0 may be the best value there is, a failure is not counted as one."""
         cell = mean_cell(FAILING, "x", on_error="as_zero")
         assert (cell.value, cell.n_errors) == (1.0, 2)
-        assert "2 errors are left out" in cell.reason
+        assert "2 errors are excluded" in cell.reason
 
     def test_fail_names_the_first_unit(self) -> None:
         message = r"unit 'a', attempt 2 failed \(timeout\) and on_error is 'fail'"
@@ -550,7 +550,7 @@ class TestRefusals:
         ("metrics", "options", "message"),
         [
             ([ms.mean_of("reward")], {}, r"no column 'reward'; they have \['label', 'score'\]"),
-            ([ms.mean_of("score")], {"by": "lang"}, r"`by` is 'lang'; the records have \[\]"),
+            ([ms.mean_of("score")], {"by": "lang"}, r"`by` is 'lang'; the slices are \[\]"),
             ([ms.pr_auc], {"reduce": "sum"}, "`reduce` is 'sum'; choose one of 'mean'"),
             ([ms.pr_auc], {"on_error": "ignore"}, "`on_error` is 'ignore'; choose one of"),
             ([ms.pr_auc], {"method": "normal"}, "`method` is 'normal'; choose one of 'BCa'"),

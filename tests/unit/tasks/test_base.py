@@ -95,13 +95,15 @@ class TestClass:
             Nameless(rows=[])
         with pytest.raises(InvalidInputError, match=r"class Typeless .* set RESPONSE_TYPE"):
             Typeless(rows=[])
-        with pytest.raises(InvalidInputError, match="has no data of its own; give `data`"):
+        with pytest.raises(InvalidInputError, match="has no data of its own; pass `data`"):
             Dataless()
-        with pytest.raises(InvalidInputError, match="give `rows` or `data`, not both"):
+        with pytest.raises(InvalidInputError, match="pass either `rows` or `data`, not both"):
             Dataless(rows=[], data="x")
 
     def test_options_that_do_not_fit(self) -> None:
-        with pytest.raises(InvalidInputError, match="`user_prompt_suffix` is for completion"):
+        with pytest.raises(
+            InvalidInputError, match="`user_prompt_suffix` is only supported by completion"
+        ):
             Chosen(rows=sums(2), user_prompt_suffix="!")
         with pytest.raises(InvalidInputError, match="`shuffle_choices`: the task 'Sums' has no"):
             Sums(rows=sums(2), shuffle_choices=True)
@@ -165,7 +167,7 @@ class TestIdentity:
             ID_FIELD = "key"
 
         rows = [{"key": "x\ud800", **sums(1)[0]}]
-        reason = r"row 1: the key 'key' is 'x\\ud800'; every item needs a text or a number"
+        reason = r"row 1: the key 'key' is 'x\\ud800'; every key must be a text or a number"
         with pytest.raises(InvalidInputError, match=reason):
             Keyed(rows=rows).samples()
 
@@ -210,7 +212,7 @@ class TestIdentity:
         task = Sums(rows=[*rows, {"a": 1, "b": 2}])
         task.samples()
         assert task.data_notes == [
-            "split 'test', row 4: the key 'id' is missing; items are known by their content instead"
+            "split 'test', row 4: the key 'id' is missing; items are identified by their content instead"
         ]
 
         class Parts(Sums):
@@ -347,7 +349,7 @@ class TestExamples:
                 return None
 
         rows = {"test": sums(1), "train": sums(2, 5)}
-        with pytest.raises(InvalidTypeError, match="an example needs a text as its answer"):
+        with pytest.raises(InvalidTypeError, match="the answer of an example must be text"):
             Untold(1, rows=rows).samples()
         assert Untold(rows=rows).samples()[0].ground_truth is None
 
@@ -399,7 +401,9 @@ class TestMessages:
             def _get_initial_prompt_text(self, item: dict[str, Any]) -> str:
                 return "Initial."
 
-        with pytest.raises(InvalidInputError, match="row 1: the initial prompt text needs a user"):
+        with pytest.raises(
+            InvalidInputError, match=r"row 1: the initial prompt text .* must be a user"
+        ):
             Answered(rows=sums(1)).samples()
         with pytest.raises(InvalidInputError, match="there is no user message to append to"):
             Answered(rows=sums(1), user_prompt_suffix="!").samples()
@@ -410,7 +414,7 @@ class TestMessages:
             def _get_instruction_text(self, item: dict[str, Any]) -> Any:
                 return text
 
-        with pytest.raises(InvalidInputError, match=f"row 1: the text of the question is {text!r}"):
+        with pytest.raises(InvalidInputError, match=f"row 1: the question is {text!r}"):
             Empty(rows=sums(1)).samples()
 
     def test_a_failing_hook_names_the_row(self) -> None:
@@ -490,7 +494,9 @@ class TestChoices:
         assert right == {"A", "B", "C", "D"}
 
     def test_hidden_labels_are_refused(self) -> None:
-        with pytest.raises(InvalidInputError, match="number -1 of 4; the label may be hidden"):
+        with pytest.raises(
+            InvalidInputError, match="index is -1, but there are 4 choices; the label may be hidden"
+        ):
             Styled(rows=[{"q": "?", "at": -1}]).samples()
 
     def test_styles_decide_the_response(self) -> None:
@@ -577,7 +583,7 @@ class TestSubjects:
             SUBJECT_FIELD = "subject"
 
         rows = [{**sums(1)[0], "subject": "x\ud800"}]
-        reason = r"`subjects`: 'x\\ud800' holds half a surrogate pair; name it otherwise"
+        reason = r"`subjects`: 'x\\ud800' contains an unpaired surrogate, which cannot be stored; rename it"
         with pytest.raises(InvalidInputError, match=reason):
             Found(rows=rows).samples()
 
@@ -683,7 +689,7 @@ class TestSample:
         [
             ({"ground_truth": 3}, "sample 'x': `ground_truth` is 3; it must be text"),
             ({"ground_truth": ["a", 3]}, r"sample 'x': ground_truth\[1\] is 3; it must be text"),
-            ({"possible_completions": "abc"}, "`possible_completions` is one text"),
+            ({"possible_completions": "abc"}, "`possible_completions` is a single text"),
             ({"possible_completions": [1]}, r"possible_completions\[0\] is 1; it must be text"),
         ],
     )

@@ -62,7 +62,7 @@ class TestTemplates:
     def test_objects_are_no_text(self) -> None:
         with pytest.raises(InvalidInputError, match="the field 'question' holds dict"):
             Template("{question}").render(ROW)
-        with pytest.raises(MissingColumnError, match="nothing stands in the field 'x'"):
+        with pytest.raises(MissingColumnError, match="there is no value in the field 'x'"):
             Template("{x}").render({"x": None})
 
     def test_fields(self) -> None:
@@ -75,7 +75,7 @@ class TestTemplates:
         assert FieldSpec("list", parse=True).read(row) == ["a", "b"]
         assert FieldSpec("json", parse=True).read(row) == ["c"]
         assert FieldSpec("n", parse=True).read(row) == [1]
-        with pytest.raises(InvalidInputError, match="'answer' does not hold '@@'"):
+        with pytest.raises(InvalidInputError, match="'answer' does not contain '@@'"):
             FieldSpec("answer", after="@@").read(row)
         with pytest.raises(InvalidInputError, match="it cannot be read as a list"):
             FieldSpec("answer", parse=True).read(row)
@@ -112,25 +112,40 @@ class TestChoices:
     @each(
         ("choices", "answer", "options", "reason"),
         [
-            (["1", "0"], "1", {}, "may be the text of a choice or the place of another"),
-            (["B", "A"], "A", {}, "may be the text of a choice or the place of another"),
+            (["1", "0"], "1", {}, "is the text of one choice and the position of another"),
+            (["B", "A"], "A", {}, "is the text of one choice and the position of another"),
             (["x", "y"], "2", {}, "is not one of the choices; set answer_is"),
-            (["x", "y"], -1, {}, "is none of the 2 choices; the label may be hidden"),
-            (["x", "y"], 2, {}, "is none of the 2 choices"),
-            (["x", "y"], "C", {}, "is none of the 2 choices"),
-            (["x", "y"], 0, {"answer_is": "number"}, "is none of the 2 choices"),
+            (["x", "y"], -1, {}, "is not one of the 2 choices; the label may be hidden"),
+            (["x", "y"], 2, {}, "is not one of the 2 choices"),
+            (["x", "y"], "C", {}, "is not one of the 2 choices"),
+            (["x", "y"], 0, {"answer_is": "number"}, "is not one of the 2 choices"),
             (["x", "y"], 0.5, {}, "the answer 0.5 is not a whole number"),
-            (["x", "y"], "z", {"answer_is": "text"}, "is no text of a choice; there are 'x', 'y'"),
-            (["x", "y"], "q", {"answer_map": {"p": 0}}, "the answer is 'q'; answer_map knows 'p'"),
-            ([{"text": "x", "label": "A"}] * 2, "A", {}, "two choices have the label 'A'"),
-            ([{"text": "x", "label": "A"}], "C", {}, "is no label of a choice; there are 'A'"),
+            (
+                ["x", "y"],
+                "z",
+                {"answer_is": "text"},
+                "is not the text of a choice; the texts are 'x', 'y'",
+            ),
+            (["x", "y"], "q", {"answer_map": {"p": 0}}, "the answer is 'q'; answer_map has 'p'"),
+            (
+                [{"text": "x", "label": "A"}] * 2,
+                "A",
+                {},
+                "the answer 'A' is the label of two choices",
+            ),
+            (
+                [{"text": "x", "label": "A"}],
+                "C",
+                {},
+                "is not the label of a choice; the labels are 'A'",
+            ),
             ([{"txt": "x"}], "A", {}, "the choices are objects without 'text'"),
             ({"text": ["x"], "label": ["A", "B"]}, "A", {}, "1 choices but 2 labels"),
-            ({"x": 0, "y": 5}, None, {}, "an object with 5 in it"),
-            ({"x": 0, "y": 0}, None, {}, "nothing says which choice is right"),
+            ({"x": 0, "y": 5}, None, {}, "map a text to 5"),
+            ({"x": 0, "y": 0}, None, {}, "no choice is marked as correct"),
             ([], 0, {}, "no choices"),
             (["x", ""], 0, {}, "choice 2 is empty"),
-            ("['x']", 0, {}, r"they must be a list \(parse=true"),
+            ("['x']", 0, {}, r"they must be a list \(set parse=true"),
             ([["x"]], 0, {}, "a choice holds list"),
         ],
     )
@@ -238,7 +253,7 @@ class TestTask:
         rows = [{"q": "?", "c": {"x": 1, "y": 0, "z": 1}}]
         (sample,) = Task("t", Prompt(instruction="{q}"), spec, rows=rows).samples()
         assert sample.ground_truth == (" x", " z")
-        with pytest.raises(InvalidInputError, match="2 choices are right; a style needs exactly"):
+        with pytest.raises(InvalidInputError, match="2 choices are correct; a style needs exactly"):
             Task("t", Prompt(instruction="{q}", style="mc"), spec, rows=rows).samples()
 
     def test_parts_that_do_not_fit(self) -> None:

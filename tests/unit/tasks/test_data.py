@@ -146,7 +146,7 @@ class TestPlaces:
         assert questions(Echo(data=path)) == ["a", "b"]
         assert questions(Echo(data=str(path))) == ["a", "b"]
         with pytest.raises(
-            InvalidInputError, match=r"few-shot examples: .* holds the split 'test'"
+            InvalidInputError, match=r"few-shot examples: .* provides only the split 'test'"
         ) as caught:
             Echo(1, data=path).samples()
         assert not isinstance(caught.value, KeyError)  # no column is missing
@@ -188,7 +188,7 @@ class TestPlaces:
     def test_a_folder_without_the_split(self, tmp_path: Path) -> None:
         jsonl(tmp_path / "train.jsonl", ROWS)
         jsonl(tmp_path / "latest.jsonl", ROWS)  # "test" within a word is no split
-        with pytest.raises(InvalidInputError, match="no file of rows is named after the split"):
+        with pytest.raises(InvalidInputError, match="no data file is named after the split"):
             Echo(data=tmp_path).samples()
 
     def test_patterns(self, tmp_path: Path) -> None:
@@ -247,12 +247,10 @@ class TestLabels:
 
     def test_missing_or_of_another_length(self, tmp_path: Path) -> None:
         path = jsonl(tmp_path / "valid.jsonl", ROWS)
-        with pytest.raises(
-            MissingFileError, match=r"looked for valid-labels\.lst, valid_labels\.lst"
-        ):
+        with pytest.raises(MissingFileError, match=r"tried valid-labels\.lst, valid_labels\.lst"):
             self.Labelled(data=path).samples()
         (tmp_path / "valid-labels.lst").write_text("1\n")
-        with pytest.raises(ArtifactError, match=r"holds 1 labels, but .* has 2 rows"):
+        with pytest.raises(ArtifactError, match=r"has 1 labels, but .* has 2 rows"):
             self.Labelled(data=path).samples()
 
     def test_labels_in_the_rows_do(self, tmp_path: Path) -> None:
@@ -433,7 +431,7 @@ class TestDatasets:
     @pytest.mark.parametrize(
         ("content", "reason"),
         [
-            (None, "no such file; it must hold the revisions"),
+            (None, "no such file; it must list the revisions"),
             ("{", "malformed JSON"),
             ("[1]", r"holds \[1\]; it must map datasets to revisions"),
         ],

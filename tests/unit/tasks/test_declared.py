@@ -133,7 +133,10 @@ class TestFiles:
             (f"{SMALL}shuffle_choices = 1", "shuffle_choices is 1; it must be true or false"),
             (f"{SMALL}[decoding]\nstop = 'x'", "stop is 'x'; it must be a list of texts"),
             (f"{SMALL}[decoding]\nmax_tokens = -1", "max_tokens is -1; it must be a number"),
-            (f"{SMALL}[graders]\nx = 3", r"\[graders\] is .*; give names, or a table of options"),
+            (
+                f"{SMALL}[graders]\nx = 3",
+                r"\[graders\] is .*; it must be names, or a table of options",
+            ),
             (
                 SMALL.replace("[prompt]", 'response = "loglikelihoods"\n[prompt]'),
                 "response is 'loglikelihoods', but the prompt asks for 'completion'",
@@ -149,7 +152,7 @@ class TestFiles:
 
     def test_bad_texts_name_the_file(self, tmp_path: Path) -> None:
         path = written(tmp_path, SMALL.replace("{q}", "{q"))
-        with pytest.raises(InvalidInputError, match=f"{path}: the template '{{q' has a lone"):
+        with pytest.raises(InvalidInputError, match=f"{path}: the template '{{q' has an unmatched"):
             read_task_file(path, rows=ROWS)
         path = written(tmp_path, f'{SMALL}style = "mcq"')
         with pytest.raises(InvalidInputError, match=f"{path}: `style` is 'mcq'"):
@@ -197,7 +200,7 @@ class TestNames:
     def test_the_nearest_is_named(self) -> None:
         with pytest.raises(PluginError, match=r"there is no task 'gsm9k'; did you mean 'gsm8k'?"):
             load_task("gsm9k")
-        with pytest.raises(PluginError, match="there is no task 'qqqqqq'; there are "):
+        with pytest.raises(PluginError, match="there is no task 'qqqqqq'; the names are arc"):
             load_task("qqqqqq")
 
     def test_a_declared_file(self, tmp_path: Path) -> None:
@@ -212,7 +215,9 @@ class TestNames:
         ):
             load_task(f"{path}:Alfa")
         path.write_text(PYTHON.format(name="Alpha") + PYTHON.format(name="Beta"))
-        with pytest.raises(PluginError, match=r"holds 2 task classes \(Alpha, Beta\); name one as"):
+        with pytest.raises(
+            PluginError, match=r"defines 2 task classes \(Alpha, Beta\); name one as"
+        ):
             load_task(path)
         assert load_task(f"{path}:Beta", rows=ROWS).NAME == "Beta"
         path.write_text("1 / 0")
@@ -231,13 +236,15 @@ class TestNames:
         assert load_task(f"{place}:Gamma", rows=ROWS).NAME == "Gamma"
         ready = load_task(f"{place}:ready")
         assert isinstance(ready, BaseTask)
-        with pytest.raises(InvalidInputError, match="is ready made; it takes no options"):
+        with pytest.raises(InvalidInputError, match="is an existing object; it takes no options"):
             load_task(f"{place}:ready", seed=1)
-        with pytest.raises(PluginError, match="is an int, which is no BaseTask, and makes none"):
+        with pytest.raises(
+            PluginError, match="is an int, which is not a valid BaseTask, and is not callable"
+        ):
             load_task(f"{place}:three")
         with pytest.raises(InvalidInputError, match="has no option 'shots'; it has"):
             load_task(f"{place}:Gamma", shots=1)
-        with pytest.raises(PluginError, match="is no BaseTask"):
+        with pytest.raises(PluginError, match="is not a valid BaseTask"):
             load_task("builtins:dict")
 
     def test_every_definition_is_complete(self) -> None:

@@ -349,7 +349,7 @@ def test_b_the_guard_on_resuming_sees_prompt_data_and_sampling(tmp_path):
     other_rows = [*rows()[:-1], {**rows()[-1], "a": "changed"}]
     other_data = Quiz(rows={"test": other_rows, "train": TRAIN})
     for task, options, place in (
-        (reworded, {}, "the prompts have changed"),
+        (reworded, {}, "the prompts or references have changed"),
         (other_data, {}, "the data have changed"),
         (quiz(), {"top_p": 0.9}, "decoding.top_p"),
         (quiz(seed=1), {}, "task.seed"),

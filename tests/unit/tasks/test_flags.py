@@ -62,7 +62,7 @@ def test_corrections_are_counted():
     task = redux(corrected=True)
     assert task.describe()["dataset"]["flags"]["n_corrected"] == 3
     assert task.data_notes[1] == (
-        "3 of 10 items are graded by 'correct_answer' instead of their published answers"
+        "3 of 10 items are graded with 'correct_answer' instead of their published answers"
     )
 
 
@@ -95,7 +95,7 @@ def test_what_is_left_out_is_said(tmp_path: Path):
 
     done = run_task(redux(), ScriptedModel(likely), tmp_path / "r")
     said = (
-        "7 of 10 items are left out: the data mark them in 'error_type' as wrong groundtruth (4), "
+        "7 of 10 items are excluded: the field 'error_type' marks them as wrong groundtruth (4), "
         "bad question clarity (1), multiple correct answers (1), no correct answer (1)"
     )
     assert said in done.notes
@@ -123,8 +123,8 @@ def test_data_without_marks_are_asked_as_published():
     assert len(task.samples()) == 3
     (note,) = task.data_notes
     assert note == (
-        "3 of 3 items have no field 'error_type', so nothing says which of them are wrong; they are "
-        "graded by their published answers"
+        "3 of 3 items have no field 'error_type', so it is unknown which of them are erroneous; they "
+        "are graded with their published answers"
     )
 
 
@@ -135,17 +135,19 @@ def test_an_empty_mark_is_not_ok():
 
 
 def test_where_every_item_is_marked():
-    with pytest.raises(InvalidInputError, match=r"no item is left .*expert \(2\), .*marked 'ok'"):
+    with pytest.raises(
+        InvalidInputError, match=r"no item is left: .*expert \(2\), and only 'ok' items"
+    ):
         redux([row(0, "expert"), row(1, "expert")]).samples()
 
 
 def test_corrections_need_choices_and_fields():
     data = DataSpec(flag_field="error_type", correction_field="correct_answer")
     prompt = Prompt(instruction="{question}")
-    with pytest.raises(InvalidInputError, match="`corrected`: it is for tasks with choices"):
+    with pytest.raises(InvalidInputError, match="`corrected` needs a task with choices"):
         Task("t", prompt, CompletionSpec(answer="a"), data=data, rows=ROWS, corrected=True)
     chosen = ChoicesSpec(choices="choices", answer="answer")
-    with pytest.raises(InvalidInputError, match="name flag_field and correction_field"):
+    with pytest.raises(InvalidInputError, match="set flag_field and correction_field"):
         Task("t", prompt, chosen, rows=ROWS, corrected=True)
 
 

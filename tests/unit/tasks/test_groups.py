@@ -143,7 +143,7 @@ class TestRunsOfTheFirstEdition:
         run(task(rows=translated(2)), tmp_path / "new")
         found = difference(tmp_path / "old", tmp_path / "new")
         assert (found.status, found.p_value) == ("error", None)
-        assert "put the same units into different groups" in found.reason
+        assert "assign the same units to different groups" in found.reason
 
     def test_measured_again_they_have_the_groups_of_the_task(self, tmp_path):
         stored = run(task("first_edition", translated(2)), tmp_path / "old").run
@@ -159,5 +159,5 @@ class TestRunsOfTheFirstEdition:
 
     def test_one_that_stopped_within_a_group_is_not_measured_again(self, tmp_path):
         stored = run(task("first_edition"), tmp_path / "old", until=UntilWidth(0.4)).run
-        with pytest.raises(ArtifactError, match="stopped within the group 'q"):
+        with pytest.raises(ArtifactError, match="counts only part of the group 'q"):
             measure_run(stored, task(), graders=["exact_match"])

@@ -427,7 +427,7 @@ def test_pass_at_k_is_for_right_or_wrong():
     columns = grader_columns([ExactMatch(), TokenF1()])
     names = [spec.name for spec in task_metrics(columns, pass_at=[1, 4])]
     assert names == ["exact_match", "exact_match_pass@1", "exact_match_pass@4", "f1"]
-    with pytest.raises(InvalidInputError, match="right or wrong; there are f1"):
+    with pytest.raises(InvalidInputError, match="needs a binary column; the columns are f1"):
         task_metrics(grader_columns([TokenF1()]), pass_at=[2])
 
 

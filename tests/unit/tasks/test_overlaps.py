@@ -199,7 +199,7 @@ class TestEffect:
         found = found_in(10, 2)
         with pytest.raises(MissingColumnError, match="no column 'wrong'; there are 'right'"):
             found.effect(Records.from_columns({"right": [1.0]}, unit_id=["q000"]), "wrong")
-        with pytest.raises(InvalidInputError, match="'other' was not looked at"):
+        with pytest.raises(InvalidInputError, match="'other' was not checked for overlap"):
             found.effect(Records.from_columns({"right": [1.0]}, unit_id=["other"]), "right")
 
 
@@ -256,7 +256,7 @@ class TestFewshotLeakage:
         assert copied.leaked_ids == ("copy", "q0")
 
     def test_without_examples_there_is_nothing_to_ask(self) -> None:
-        with pytest.raises(InvalidInputError, match="asked without examples; set `num_fewshot`"):
+        with pytest.raises(InvalidInputError, match="has no few-shot examples; set `num_fewshot`"):
             fewshot_leakage(quiz())
 
     def test_real_data(self, shared_data: Path) -> None:

@@ -98,7 +98,7 @@ class TestRobustness:
     def test_mistakes_are_named(self, runs: dict[str, Run]) -> None:
         with pytest.raises(InvalidInputError, match="is empty"):
             robustness(runs["plain"], [])
-        with pytest.raises(InvalidInputError, match="can be called 'worst'"):
+        with pytest.raises(InvalidInputError, match="'worst' is reserved"):
             robustness(runs["plain"], {"worst": runs["upper"]})
         with pytest.raises(InvalidTypeError, match="`perturbed_runs`"):
             robustness(runs["plain"], "upper")

@@ -114,16 +114,16 @@ class TestRotatedTask:
         assert moved["prompt_fingerprint"] != told["prompt_fingerprint"]
 
     def test_what_cannot_be_rotated_is_named(self) -> None:
-        with pytest.raises(InvalidInputError, match="do not show in the prompt"):
+        with pytest.raises(InvalidInputError, match="are not in the prompt"):
             rotated(quiz(4, style=None), 1)
-        with pytest.raises(InvalidInputError, match="do not show in the prompt"):
+        with pytest.raises(InvalidInputError, match="are not in the prompt"):
             rotated(quiz(4, style="cloze"), 1)
         with pytest.raises(InvalidInputError, match="generates text"):
             rotated(quiz(4, style="mc_completion"), 1)
         written = Task("t", Prompt(instruction="?"), CompletionSpec(answer="a"), rows=[{"a": "x"}])
         with pytest.raises(InvalidInputError, match="generates text"):
             rotated(written, 1)
-        with pytest.raises(InvalidInputError, match="rotated already"):
+        with pytest.raises(InvalidInputError, match="already rotated"):
             rotated(rotated(quiz(4), 1), 1)
         with pytest.raises(InvalidTypeError, match="must be a task"):
             rotated("quiz", 1)  # type: ignore[arg-type]
@@ -293,14 +293,14 @@ class TestPartsOfIt:
         assert found.difference.p_value is not None
 
     def test_what_are_no_rotations_is_named(self) -> None:
-        with pytest.raises(InvalidInputError, match="rotation 0, 1, 2"):
+        with pytest.raises(InvalidInputError, match="rotations 0, 1, 2"):
             position_bias([picks([0], [0], [2]), picks([0], [0], [2])])
         first, other = (
             picks([0], [r], [2], content_hash=[digest]) for r, digest in ((0, "x"), (1, "y"))
         )
-        with pytest.raises(InvalidInputError, match="another item"):
+        with pytest.raises(InvalidInputError, match="differs from that in earlier"):
             position_bias([first, other])
-        with pytest.raises(InvalidInputError, match="two or more"):
+        with pytest.raises(InvalidInputError, match="at least two"):
             position_bias([first])
         with pytest.raises(InvalidTypeError, match="a list of runs"):
             position_bias(first)  # type: ignore[arg-type]
@@ -313,5 +313,5 @@ class TestPartsOfIt:
         plain = run_task(quiz(4), always(0), graders=["accuracy"])
         with pytest.raises(InvalidInputError, match="grader 'choice_position'"):
             position_bias([plain, plain])
-        with pytest.raises(UndefinedMetricError, match="none of 1 units"):
+        with pytest.raises(UndefinedMetricError, match="none of the 1 units"):
             position_bias([picks([None], [0], [2]), picks([0], [1], [2])])

@@ -128,8 +128,11 @@ def test_known_columns_become_ids_groups_subjects_and_systems() -> None:
     ("prompt", "words"),
     [
         ("Please: {qestion}", r"no field 'qestion'; did you mean \{question\}\?"),
-        ("Please: {{qestion}}", r"there is no field 'qestion'; write \{question\}"),
-        ("Please answer.", r"it has no placeholder; write \{question\}"),
+        (
+            "Please: {{qestion}}",
+            r"there is no field 'qestion'; insert a field, such as \{question\}",
+        ),
+        ("Please answer.", r"it has no placeholder; insert a field, such as \{question\}"),
     ],
 )
 def test_a_prompt_without_the_item_is_refused_before_anything_is_asked(
@@ -149,7 +152,7 @@ def test_two_braces_around_another_word_are_braces() -> None:
 
 
 def test_what_is_missing_is_said_with_what_to_type() -> None:
-    with pytest.raises(MissingColumnError, match=r'write the prompt, as in --prompt "\{frage\}"'):
+    with pytest.raises(MissingColumnError, match=r'pass a prompt, such as --prompt "\{frage\}"'):
         questions_task([{"frage": "?", "antwort": "!"}])
     with pytest.raises(MissingColumnError, match="name it with --answer COLUMN"):
         run_task([{"question": "?", "antwort": "!"}], knows)
@@ -159,7 +162,7 @@ def test_what_is_missing_is_said_with_what_to_type() -> None:
         questions_task([{"question": "?", "antwort": "!"}], answer="anwort")
     with pytest.raises(InvalidInputError, match="row 1: there is no grader 'exakt_match'; did you"):
         questions_task([{"question": "?", "answer": "!", "grader": "exakt_match"}])
-    with pytest.raises(InvalidInputError, match="`prompt`: the task 'questions' has its own"):
+    with pytest.raises(InvalidInputError, match="`prompt`: the task 'questions' defines its own"):
         run_task(questions_task(ROWS), knows, prompt="{question}!")
     with pytest.raises(InvalidInputError, match="there are no questions"):
         questions_task([])

@@ -401,7 +401,12 @@ def test_other_graders_need_no_answer(tmp_path):
             Sums(rows={"test": [*ROWS[:-1], {**ROWS[-1], "b": 1}], "train": TRAIN}),
             *(model(), {}, "the data have changed (24 rows, as before)"),
         ),
-        (Reworded(rows={"test": ROWS, "train": TRAIN}), model(), {}, "the prompts have changed"),
+        (
+            Reworded(rows={"test": ROWS, "train": TRAIN}),
+            model(),
+            {},
+            "the prompts or references have changed",
+        ),
         (Choose(rows=PLAIN_ROWS), model(), {}, 'task.name = "Sums", but this one has "Choose"'),
         (sums(), model(name="other"), {}, 'model.name = "adder", but this one has "other"'),
         (sums(), model("7"), {}, "model.description.answers = "),
@@ -457,7 +462,9 @@ def test_measuring_again_needs_the_same_data(tmp_path):
     changed = [{**row, "id": str(i)} for i, row in enumerate(ROWS)]
     keyed = run_task(Sums(rows=changed), model(), tmp_path / "k")
     changed[3] = {**changed[3], "b": 999}
-    with pytest.raises(ArtifactError, match=r"unit 'odd/3' is not the one that was asked about"):
+    with pytest.raises(
+        ArtifactError, match=r"unit 'odd/3' of the task is not in the run or differs"
+    ):
         measure_run(keyed.run, Sums(rows=changed))
     with pytest.raises(ArtifactError, match="is a run of 'Sums', not of 'Choose'"):
         measure_run(done.run, Choose(rows=PLAIN_ROWS))
@@ -472,11 +479,11 @@ class Ordered(Choose):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"shuffle_choices": True, "seed": 2}, "task.seed = 1, this task has 2"),
-        ({"seed": 1}, "task.shuffle_choices = true, this task has false"),
+        ({"shuffle_choices": True, "seed": 2}, "task.seed = 1, but this task has 2"),
+        ({"seed": 1}, "task.shuffle_choices = true, but this task has false"),
         (
             {"shuffle_choices": True, "seed": 1, "num_fewshot": 1},
-            "task.num_fewshot = 0, this task has 1",
+            "task.num_fewshot = 0, but this task has 1",
         ),
     ],
 )
@@ -501,7 +508,7 @@ def test_measuring_again_needs_the_same_prompts_and_rows(tmp_path):
             return "0"
 
     done = run_task(sums(), model(), tmp_path / "r")
-    with pytest.raises(ArtifactError, match="the prompts have changed"):
+    with pytest.raises(ArtifactError, match="the prompts or references have changed"):
         measure_run(done.run, Reworded(rows={"test": ROWS, "train": TRAIN}))
     with pytest.raises(ArtifactError, match=r"the data have changed \(24 rows, as before\)"):
         measure_run(done.run, Sums(rows={"test": ROWS, "train": TRAIN[:4]}))
@@ -781,13 +788,13 @@ def test_graders_of_another_kind_of_answer_are_refused(tmp_path):
     silent = model()
     with pytest.raises(InvalidInputError) as caught:
         run_task(sums(), silent, tmp_path / "r", graders=["accuracy"])
-    what, _, names = str(caught.value).partition("; there are ")
+    what, _, names = str(caught.value).partition("; suitable graders are ")
     assert what == "the grader 'accuracy' grades log-likelihoods, but 'Sums' asks for completions"
     assert {"exact_match", "f1", "number_match"} <= set(names.split(", "))
     assert "probability_mass" not in names
     assert (silent.n_calls, (tmp_path / "r").exists()) == (0, False)
     with pytest.raises(
-        InvalidInputError, match=r"'f1' grades completions, .*; there are accuracy, "
+        InvalidInputError, match=r"'f1' grades completions, .*; suitable graders are accuracy, "
     ):
         run_task(Choose(rows=PLAIN_ROWS), silent, graders=["f1"])
     with pytest.raises(InvalidInputError, match="grades log-likelihoods"):
@@ -849,8 +856,8 @@ def test_columns_that_clash_are_refused_before_anything_is_asked(monkeypatch):
         ({"graders": 3}, InvalidTypeError, "`graders` is 3; it must be a list"),
         ({"cache": 3}, InvalidTypeError, "`cache` is 3; it must be a ResponseCache or a path"),
         ({"replay": 3}, InvalidTypeError, "`replay` is 3; it must be a path"),
-        ({"run_id": ""}, InvalidInputError, "`run_id` is ''; it must be a name"),
-        ({"run_id": 3}, InvalidInputError, "`run_id` is 3; it must be a name"),
+        ({"run_id": ""}, InvalidInputError, "`run_id` is ''; it must be a text that is not empty"),
+        ({"run_id": 3}, InvalidInputError, "`run_id` is 3; it must be a text that is not empty"),
         ({"on_progress": 3}, InvalidTypeError, "`on_progress` is 3; it must be callable"),
     ],
 )
@@ -916,5 +923,5 @@ def test_loglikelihoods_are_not_decoded():
 
 def test_more_attempts_than_can_be_held_are_refused():
     """A task file may say ``repeats: 9223372036854775807``."""
-    with pytest.raises(InvalidInputError, match="requests are the most: ask for fewer attempts"):
+    with pytest.raises(InvalidInputError, match="requests; reduce `attempts`"):
         plan_jobs(sums(), sums().samples(), attempts=2**63 - 1)

@@ -140,7 +140,7 @@ class TestWidth:
             run_task(words(), ScriptedModel(answer), until=UntilWidth(0.2), concurrency=1)
 
     def test_the_order_of_the_file_is_refused(self):
-        with pytest.raises(InvalidInputError, match="no random sample"):
+        with pytest.raises(InvalidInputError, match="not a random sample"):
             run_task(words(), ScriptedModel("x"), until=UntilWidth(0.1), order="file")
 
 
@@ -156,7 +156,10 @@ class TestDecided:
         rule = UntilDecided(tmp_path / "a")
         done = run_task(words(200, 100), ScriptedModel("x"), tmp_path / "b", until=rule)
         assert done.results["stopping"]["n_total"] == 50
-        assert any(note.startswith("150 samples are not in the run") for note in done.notes)
+        assert any(
+            note.startswith("150 samples are excluded: the other run lacks them")
+            for note in done.notes
+        )
 
     def test_a_run_is_not_compared_with_itself(self, tmp_path: Path):
         run_task(words(20, 10), ScriptedModel("x"), tmp_path / "a")
@@ -190,7 +193,7 @@ class TestDecided:
         run_task(perturbed(task, Perturbation("upper")), ScriptedModel("x"), tmp_path / "b")
         found = robustness(tmp_path / "a", [tmp_path / "b"])
         assert [note.partition(", after")[0] for note in found.notes] == [
-            "the plain run was stopped early"
+            "the unperturbed run was stopped early"
         ]
         assert found.to_dict()["notes"] == list(found.notes)
         shown = CliRunner().invoke(cli, ["robustness", *(str(tmp_path / one) for one in "ab")])

@@ -262,7 +262,7 @@ class TestUntilWidth:
     @pytest.mark.parametrize(
         ("rule", "metrics", "options", "message"),
         [
-            (UntilWidth(0.1), [RIGHT], {"order": "file"}, "no random sample.*'shuffled'"),
+            (UntilWidth(0.1), [RIGHT], {"order": "file"}, "not a random sample.*'shuffled'"),
             (
                 UntilWidth(0.1, "wrong"),
                 [RIGHT],
@@ -357,12 +357,12 @@ class TestUntilDecided:
 
     def test_other_content_is_refused(self, old):
         other = [replace(one, content_hash="another") for one in samples(10)]
-        with pytest.raises(ArtifactError, match="another content in run 'old'"):
+        with pytest.raises(ArtifactError, match="different content in run 'old'"):
             UntilDecided(old).watch(other, [RIGHT])
 
     def test_a_run_without_the_units_or_the_metric_is_refused(self, old):
         strangers = [replace(one, id=f"x{one.id}") for one in samples(10)]
-        with pytest.raises(InvalidInputError, match="none of the units"):
+        with pytest.raises(InvalidInputError, match="none of this run's units"):
             UntilDecided(old).watch(strangers, [RIGHT])
         with pytest.raises(InvalidInputError, match="has no 'f1'; it has right"):
             UntilDecided(old).watch(samples(10), [ms.mean_of("f1", bounds=(0.0, 1.0))])
@@ -432,7 +432,7 @@ class TestAskUntil:
     def test_samples_without_a_job_are_named(self):
         watch = UntilWidth(0.2, scope="benchmark").watch(samples(2), [RIGHT])
         job = Job("q0000", 1, GenerateRequest("?"))
-        with pytest.raises(InvalidInputError, match="lack the sample 'q0001'"):
+        with pytest.raises(InvalidInputError, match="has no job for the sample 'q0001'"):
             ask_until(watch, [job], list, lambda part, outcomes: records(part))
 
     def test_answers_that_fail_keep_it_going(self):

@@ -114,8 +114,8 @@ def test_each_row_by_the_grader_that_it_names(tmp_path):
     ("rows", "options", "error", "said"),
     [
         ([], {}, InvalidInputError, "there are no rows"),
-        ([{"q": "x"}], {}, MissingColumnError, "no column holds the answers.*'q'"),
-        ([{"answer": "x"}], {}, MissingColumnError, "no column holds the references"),
+        ([{"q": "x"}], {}, MissingColumnError, "no column contains the answers.*'q'"),
+        ([{"answer": "x"}], {}, MissingColumnError, "no column contains the references"),
         (
             [{"answer": "x", "reference": "x"}, {"answer": "y", "reference": ""}],
             {},

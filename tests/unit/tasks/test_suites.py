@@ -46,7 +46,7 @@ class TestSettings:
         ("make", "message"),
         [
             (lambda: Suite("s", []), "has no tasks"),
-            (lambda: Suite("s", ["a", "a"]), "two tasks 'a'; give one another `label`"),
+            (lambda: Suite("s", ["a", "a"]), "two tasks 'a'; give one of them another `label`"),
             (lambda: Suite("s", ["a"], {"limt": 1}), "did you mean 'limit'"),
             (lambda: Leaf("a", settings={"fewshot": 1}), "no setting 'fewshot'"),
             (
@@ -62,7 +62,9 @@ class TestSettings:
             make()
 
     def test_a_made_task_takes_no_settings_of_tasks(self):
-        with pytest.raises(InvalidInputError, match="made already; it takes no setting 'seed'"):
+        with pytest.raises(
+            InvalidInputError, match="already created; it does not accept the setting 'seed'"
+        ):
             run_suite(Suite("s", [words("w", 2, 1)], {"seed": 1}), ScriptedModel("x"))
 
 
@@ -92,7 +94,7 @@ class TestFiles:
         [
             ("tasks = []", "has no tasks"),
             ('name = "s"', "`tasks` must be a list"),
-            ('tasks = [{data = "x"}]', "names no `task`"),
+            ('tasks = [{data = "x"}]', "has no `task`"),
             ('tasks = ["a"]\nlimits = 3', "did you mean 'limit'"),
             ('tasks = [{tasks = ["a"]}]', "no `name`"),
             ("tasks = [3]", "a name or a table"),

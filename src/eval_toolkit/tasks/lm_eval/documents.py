@@ -22,7 +22,7 @@ def data_of(config: TaskConfig) -> Any:
     if not isinstance(files, Mapping) or not files:
         raise InvalidInputError(
             f"{config.path}: dataset_path is {config.dataset_path!r}; name the files in "
-            "dataset_kwargs.data_files, or give `data`"
+            "dataset_kwargs.data_files, or pass `data`"
         )
     return {str(split): _beside(given, config) for split, given in files.items()}
 
@@ -32,7 +32,7 @@ def _beside(given: Any, config: TaskConfig) -> str:
     if isinstance(given, list) and len(given) == 1:
         given = given[0]
     if not isinstance(given, str):
-        raise InvalidInputError(f"{config.path}: data_files has {given!r:.60}; name one file each")
+        raise InvalidInputError(f"{config.path}: data_files has {given!r:.60}; give one file each")
     beside = config.path.parent / given
     return str(beside if is_there(beside) else Path(given))
 

@@ -136,11 +136,11 @@ def _merged(file: Path, chain: tuple[Path, ...], left: Iterator[int]) -> dict[st
     here = file.resolve()
     if here in chain:
         names = " includes ".join(one.name for one in (*chain[chain.index(here) :], here))
-        raise InvalidInputError(f"{chain[0]}: {names}")
+        raise InvalidInputError(f"{chain[0]}: circular include: {names}")
     if len(chain) > limits.DEPTH or next(left, None) is None:
         raise InvalidInputError(
-            f"{chain[0]}: includes more than {limits.INCLUDES} files, or files more than "
-            f"{limits.DEPTH} deep; write their keys into fewer files"
+            f"{chain[0]}: includes more than {limits.INCLUDES} files, or nests them more "
+            f"than {limits.DEPTH} deep; merge them into fewer files"
         )
     own = _keys(file, chain)
     included = own.pop("include", [])
@@ -166,10 +166,10 @@ def _keys(file: Path, chain: tuple[Path, ...]) -> dict[str, Any]:
             + (f" ({place[0]})" if place else "")
         ) from None
     if not isinstance(payload, dict):
-        raise InvalidInputError(f"{file}: holds {type(payload).__name__}; it must hold keys")
+        raise InvalidInputError(f"{file}: is {type(payload).__name__}; it must be a mapping")
     if chain and not all(str(key).isidentifier() for key in payload):  # e.g. /etc/shadow
         raise InvalidInputError(
-            f"{file}: cannot be included by {chain[-1].name}: it has keys that are no words"
+            f"{file}: cannot be included by {chain[-1].name}: it has keys that are not identifiers"
         )
     return {str(key): value for key, value in payload.items()}
 

@@ -298,7 +298,7 @@ def read_pipelines(given: Any, output_type: str, problems: list[str]) -> tuple[P
         made.append(Pipeline(str(one.get("name", NO_FILTER)), tuple(steps)))
     names = [pipeline.name for pipeline in made]
     problems += [
-        f"filter_list, where {name!r} stands twice" for name in {*names} if names.count(name) > 1
+        f"filter_list, where {name!r} occurs twice" for name in {*names} if names.count(name) > 1
     ]
     return tuple(made)
 

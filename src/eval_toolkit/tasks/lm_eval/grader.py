@@ -42,7 +42,7 @@ def _from_table(name: str) -> Any:
 
     def value(table: Mapping[str, Any]) -> Any:
         if name not in table:
-            raise InvalidInputError(f"process_results gives no {name!r}; it gives {list(table)}")
+            raise InvalidInputError(f"process_results has no {name!r}; it has {list(table)}")
         return table[name]
 
     return value
@@ -100,7 +100,7 @@ class LmEvalGrader:
         """Return the input of the scores for this output type."""
         known = response.context
         if not isinstance(known, Mapping) or "doc" not in known:
-            raise InvalidInputError("the sample has no document of an lm-eval task")
+            raise InvalidInputError("the sample does not contain the document of an lm-eval task")
         kind, own = self.config.output_type, self.config.process_results
         if kind == "generate_until":
             answer = pipeline.apply(response.completion, known["doc"])
@@ -113,7 +113,7 @@ class LmEvalGrader:
         if kind == "multiple_choice":
             return _choices(numbers, greedy, known)
         if not math.isfinite(numbers[0]):
-            raise InvalidInputError("the model finds the text impossible")
+            raise InvalidInputError("the model assigns zero probability to the text")
         if kind == "loglikelihood":
             return (numbers[0], None if greedy is None else greedy[0])
         text = known["text"]
@@ -125,12 +125,12 @@ def _choices(
 ) -> Choices:
     texts, n = known["choices"], len(known["choices"])
     if max(numbers[:n]) == -math.inf:
-        raise InvalidInputError("the model finds every choice impossible")
+        raise InvalidInputError("the model assigns zero probability to every choice")
     wrong = [at for at in known["right"] if not 0 <= at < n]
     if wrong or not known["right"]:
         raise InvalidInputError(
-            f"the target is {known['target']!r:.60}, which is none of the {n} choices; the label "
-            "may be hidden"
+            f"the target is {known['target']!r:.60}, which is not one of the {n} choices; the "
+            "label may be hidden"
         )
     return Choices(
         numbers[:n], None if greedy is None else greedy[:n], texts, known["right"], numbers[n:]

@@ -73,7 +73,7 @@ def _members(
 ) -> Iterator[_Member]:
     name = str(config.get("group"))
     if name in chain:
-        raise InvalidInputError(f"{path}: the group {' has '.join((*chain, name))} in it")
+        raise InvalidInputError(f"{path}: circular group: {' contains '.join((*chain, name))}")
     listed = config.get("task") or []
     shared = {key: value for key, value in config.items() if key not in _OF_GROUP}
     for one in [listed] if isinstance(listed, (str, Mapping)) else listed:
@@ -90,8 +90,8 @@ def _members(
             continue
         if not files:
             raise InvalidInputError(
-                f"{path}: there is no task, group or tag {wanted!r} in the files beside it; give "
-                "`search`, the folder that has it"
+                f"{path}: there is no task, group or tag {wanted!r} in the files next to it; pass "
+                "the folder that contains it as `search`"
             )
         for file in files:
             found = read_config(file, allow_code=allow_code)
@@ -117,7 +117,7 @@ def primary_metrics(config: Mapping[str, Any]) -> list[str]:
         if one.get("aggregation", "mean") != "mean":
             raise InvalidInputError(
                 f"aggregate_metric_list: the aggregation {one['aggregation']!r} of "
-                f"{one['metric']!r} cannot be had; there is mean"
+                f"{one['metric']!r} is not supported; use 'mean'"
             )
         for name in [filters] if isinstance(filters, str) else filters:
             suffix = "" if name == "none" else f"@{name}"
@@ -251,7 +251,7 @@ class LmEvalGroup(BaseTask[str]):
                 if getattr(task, what) != getattr(first, what):
                     raise InvalidInputError(
                         f"the tasks {first.NAME!r} and {task.NAME!r} of the group {name!r} differ "
-                        f"in {what.lower()}; run them one by one"
+                        f"in {what.lower()}; run them separately"
                     )
         self.RESPONSE_TYPE = first.RESPONSE_TYPE
         self.stop_sequences, self.max_tokens = first.stop_sequences, first.max_tokens
@@ -326,7 +326,7 @@ def _of_member(given: Any, name: str, what: str) -> Any:
     if isinstance(given, Mapping):
         if name not in given:
             raise InvalidInputError(
-                f"`{what}` has nothing for the task {name!r}; it has {', '.join(map(repr, given))}"
+                f"`{what}` has no entry for the task {name!r}; it has {', '.join(map(repr, given))}"
             )
         return given[name]
     if given is None:

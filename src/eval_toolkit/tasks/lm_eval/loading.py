@@ -106,7 +106,7 @@ def load_lm_eval_task(
     config = {**read_config(file, allow_code=allow_code), **(overrides or {})}
     if not is_lm_eval(config):
         raise InvalidInputError(
-            f"{file}: is no task of lm-eval; it needs the keys task, dataset_path, doc_to_text and "
+            f"{file}: is not a task of lm-eval; it needs the keys task, dataset_path, doc_to_text and "
             "doc_to_target, or group and task"
         )
     options: dict[str, Any] = {

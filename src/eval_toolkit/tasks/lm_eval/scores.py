@@ -40,7 +40,7 @@ class Choices:
     """Log-likelihood of each choice without context, if requested."""
 
     def hit(self, numbers: Sequence[float]) -> float:
-        """Return 1 if the choice with the largest number is correct; ties go to the first."""
+        """Return 1 if the choice with the largest value is correct; ties go to the first."""
         return float(max(range(len(numbers)), key=numbers.__getitem__) in self.right)
 
     def per(self, length: Callable[[str], int]) -> list[float]:
@@ -57,7 +57,7 @@ class Choices:
     def gold(self) -> int:
         """Index of the correct choice, which must be unique."""
         if len(self.right) != 1:
-            raise InvalidInputError(f"{len(self.right)} choices are right; the metric needs one")
+            raise InvalidInputError(f"{len(self.right)} choices are correct; the metric needs one")
         return self.right[0]
 
 
@@ -135,7 +135,7 @@ def _greedy(facts: tuple[float, bool | None]) -> list[float | Grade]:
 
 
 def _untold() -> Grade:
-    return Grade.skipped("the model does not say what it would have generated")
+    return Grade.skipped("the model does not report whether the text is its greedy choice")
 
 
 def _perplexity(name: str, output_type: str, suffix: str) -> Score:
@@ -213,7 +213,7 @@ def _choice_score(metric: MetricConfig, suffix: str, n_classes: int) -> Score:
 
 def _f1_counts(facts: Choices) -> list[float]:
     if len(facts.texts) > 2:
-        raise InvalidInputError(f"f1 is of two classes; there are {len(facts.texts)} choices")
+        raise InvalidInputError(f"f1 needs two classes, but there are {len(facts.texts)} choices")
     gold, chosen = facts.gold, facts.chosen
     return [float(gold == chosen == 1), float(chosen == 1), float(gold == 1)]
 

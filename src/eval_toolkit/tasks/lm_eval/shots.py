@@ -23,8 +23,8 @@ def drawn_for(
 ) -> list[Item]:
     """Draw examples for one item, without the item itself or duplicates of it.
 
-    ``pool`` has an order independent of files for random draws, and each item has its own draw;
-    with ``in_order``, the first examples are taken. ``written`` returns question and answer as
+    ``pool`` must be in an order independent of the files if draws are random; each item has its own
+    draw. With ``in_order``, the first examples are taken. ``written`` returns question and answer as
     written in a prompt.
     """
     drawn = permutation(derive_seed(seed, "few-shot", item.unit_id), len(pool))
@@ -57,7 +57,7 @@ def drawn_in_turn(
     draw = random.Random(LM_EVAL_SEED)  # noqa: S311
     wanted = n + 1 if without_itself and not in_order else n
     if wanted > len(pool):
-        raise InvalidInputError(f"num_fewshot is {n}, but there are {len(pool)} examples")
+        raise InvalidInputError(f"num_fewshot is {n}, but there are only {len(pool)} examples")
     chosen = []
     for item in items:
         found = list(pool) if in_order else draw.sample(list(pool), wanted)
@@ -68,7 +68,7 @@ def drawn_in_turn(
             others = [example for example in pool if dict(example) != dict(item)]
             if n > len(others):
                 raise InvalidInputError(
-                    f"{item.place}: num_fewshot is {n}, but there are {len(others)} other examples"
+                    f"{item.place}: num_fewshot is {n}, but there are only {len(others)} other examples"
                 )
             found = draw.sample(others, n)
         chosen.append(found)

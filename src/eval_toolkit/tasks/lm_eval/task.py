@@ -197,7 +197,7 @@ class LmEvalTask(BaseTask[str]):
         if not self.num_fewshot:
             return []
         if not isinstance(item, Item):
-            raise InvalidInputError(f"{place_of(item)}: examples are drawn for items of the data")
+            raise InvalidInputError(f"{place_of(item)}: only items of the data have examples")
         first_n = self.config.fewshot.sampler == "first_n"
         if self.lm_eval_shots:
             if self._in_turn is None:
@@ -249,7 +249,7 @@ class LmEvalTask(BaseTask[str]):
         if self._shape[0]:
             question, choices = _nth(choices or [], question, row), None
         if isinstance(question, int):
-            raise InvalidInputError(f"{place_of(row)}: the question is the number {question}")
+            raise InvalidInputError(f"{place_of(row)}: the question is {question}; it must be text")
         prefix = resolved(how.gen_prefix, row, "gen_prefix")
         written = _written(answer, choices, row)
         return _turns(question, written, prefix, how.target_delimiter, how.fewshot_delimiter)
@@ -328,7 +328,7 @@ class LmEvalTask(BaseTask[str]):
         config, has_choices = self.config, self.config.doc_to_choice is not None
         question = text_of(config.doc_to_text, item, has_choices=has_choices)
         if isinstance(question, int):
-            raise InvalidInputError(f"doc_to_text is the number {question}; it must give a text")
+            raise InvalidInputError(f"doc_to_text is the number {question}; it must be text")
         prefix = resolved(config.gen_prefix, item, "gen_prefix")
         turns = self._before(item) + _turns(question, None, prefix, config.target_delimiter, "")
         text, target = _text(turns), target_of(config.doc_to_target, item, has_choices=has_choices)
@@ -393,7 +393,7 @@ def _messages(turns: Sequence[_Turn]) -> tuple[Message, ...]:
 def _nth(choices: Sequence[str], at: Any, row: Mapping[str, Any]) -> str:
     if not isinstance(at, int) or not 0 <= at < len(choices):
         raise InvalidInputError(
-            f"{place_of(row)}: the target is {at!r:.60}; it must be the number of one of the "
+            f"{place_of(row)}: the target is {at!r:.60}; it must be the index of one of the "
             f"{len(choices)} choices"
         )
     return choices[at]

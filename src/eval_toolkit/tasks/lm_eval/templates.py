@@ -126,5 +126,5 @@ def _literal(text: str, row: Mapping[str, Any]) -> Any:
         return ast.literal_eval(text)  # only constants; no code is run
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         raise InvalidInputError(
-            f"{place_of(row)}: doc_to_choice writes {text!r:.60}; it must write a Python list"
+            f"{place_of(row)}: doc_to_choice renders {text!r:.60}; it must render a Python list"
         ) from None

@@ -146,13 +146,13 @@ class Suite:
         for name in names:
             if names.count(name) > 1:
                 raise InvalidInputError(
-                    f"suite {self.name!r} has two tasks {name!r}; give one another `label`"
+                    f"suite {self.name!r} has two tasks {name!r}; give one of them another `label`"
                 )
         for aggregate in self.all_aggregates():
             for task, _ in aggregate.sources:
                 if task not in names:
                     raise InvalidInputError(
-                        f"aggregate {aggregate.name!r} reads {task!r}, which is no task of the "
+                        f"aggregate {aggregate.name!r} uses {task!r}, which is not a task of the "
                         f"suite; {_nearest(task, names)}"
                     )
 
@@ -180,7 +180,7 @@ def made_task(leaf: Leaf) -> BaseTask[Any]:
     if isinstance(leaf.task, BaseTask):
         if given:
             raise InvalidInputError(
-                f"task {leaf.name!r} is made already; it takes no setting {next(iter(given))!r}"
+                f"task {leaf.name!r} is already created; it does not accept the setting {next(iter(given))!r}"
             )
         return leaf.task
     return named_task(leaf.task, given, origin=leaf.origin)
@@ -238,7 +238,7 @@ def load_suite(path: str | Path, *, allow_code: bool = False) -> Suite:
 def _suite(table: Mapping[str, Any], file: Path, default: str | None, allow_code: bool) -> Suite:
     name = table.get("name", default)
     if not isinstance(name, str) or not name:
-        raise InvalidInputError("a suite in the suite has no `name`")
+        raise InvalidInputError("a nested suite has no `name`")
     _refuse_unknown(table, ("name", "tasks", "aggregates", *_SETTINGS), f"suite {name!r}")
     tasks = table.get("tasks")
     if not isinstance(tasks, list):
@@ -260,7 +260,7 @@ def _entry(given: Any, file: Path, allow_code: bool) -> Leaf | Suite:
     if "tasks" in given:
         return _suite(given, file, None, allow_code)
     if not isinstance(given.get("task"), str):
-        raise InvalidInputError(f"`tasks` holds {dict(given)!r:.60}, which names no `task`")
+        raise InvalidInputError(f"`tasks` holds {dict(given)!r:.60}, which has no `task`")
     _refuse_unknown(given, ("task", "label", *_SETTINGS), f"task {given['task']!r}")
     task, settings = _beside(given["task"], file), _settings(given, file)
     label = given.get("label")

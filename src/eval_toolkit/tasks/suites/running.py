@@ -228,7 +228,7 @@ def _places(leaves: Sequence[Leaf], out: str | Path | None) -> list[Path | None]
         if names.count(name) > 1:
             raise InvalidInputError(
                 f"{leaf.name!r} and another task would share the folder {name!r}; give one "
-                "another `label`"
+                "of them another `label`"
             )
     return [Path(out) / name for name in names]
 

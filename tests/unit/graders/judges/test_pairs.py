@@ -263,7 +263,7 @@ class TestJudgingPairsOfRuns:
 
     def test_units_of_other_content_are_refused_or_left_out(self, runs, tmp_path):
         run_task(sums(shift=1), GOOD, tmp_path / "shifted")
-        with pytest.raises(ArtifactError, match="another content hash"):
+        with pytest.raises(ArtifactError, match="different content hash"):
             judge_pairs(runs[0], tmp_path / "shifted", sums(), PairJudge(Bench()))
         with pytest.raises(ArtifactError, match="no unit in common"):
             judge_pairs(
@@ -276,7 +276,7 @@ class TestJudgingPairsOfRuns:
         run_task(sums(), GOOD, tmp_path / "few", limit=4)
         done = judge_pairs(runs[1], tmp_path / "few", sums(), PairJudge(Bench()))
         assert len(done.records) == 4
-        assert done.notes == ("6 units of A alone left out",)
+        assert done.notes == ("6 units only in A excluded",)
 
     def test_attempts_are_paired_by_number(self, tmp_path):
         for name, model, attempts in (("a", GOOD, 3), ("b", HALF, 2)):
@@ -284,7 +284,7 @@ class TestJudgingPairsOfRuns:
         done = judge_pairs(tmp_path / "a", tmp_path / "b", sums(4), PairJudge(Bench()))
         assert len(done.records) == 8
         assert done.card["win"].n_units == 4
-        assert done.notes == ("1 of 3 attempts of A left out",)
+        assert done.notes == ("1 of 3 attempts of A excluded",)
 
     def test_a_run_before_itself_and_other_prompts_are_remarked_on(self, runs):
         class Other(Sums):
@@ -293,10 +293,10 @@ class TestJudgingPairsOfRuns:
 
         rows = [{"id": str(i), "a": i, "b": i * i} for i in range(N)]
         itself = judge_pairs(runs[0], runs[0], sums(), PairJudge(Bench()))
-        assert itself.notes == ("A and B are the same answers",)
-        said = "was asked with other prompts than the task has now, which the judge is shown"
+        assert itself.notes == ("A and B have identical answers",)
+        said = "differ from those of the task, which are shown to the judge"
         done = judge_pairs(*runs, Other(rows=rows), PairJudge(Bench()))
-        assert done.notes == (f"A {said}", f"B {said}")
+        assert done.notes == (f"the prompts of A {said}", f"the prompts of B {said}")
 
     def test_what_is_no_pair_judge_is_refused(self, runs):
         with pytest.raises(InvalidTypeError, match="must be a PairJudge"):

@@ -85,7 +85,9 @@ class TestFiles:
         assert load_task(write(text), rows=[{"q": "?", "label": 0}]).NAME == "ours"
 
     def test_neither_format_is_named(self, write: Write) -> None:
-        with pytest.raises(InvalidInputError, match=r"neither a task of ours .* it has metadata"):
+        with pytest.raises(
+            InvalidInputError, match=r"neither a task file of eval-toolkit .* it has metadata"
+        ):
             load_task(write("metadata: {version: 1}"))
 
     def test_an_option_that_is_not_there(self, write: Write) -> None:
@@ -140,7 +142,7 @@ class TestFiles:
             (CHOICE.replace("test_split: test", ""), "test_split and validation_split"),
             (CHOICE.replace('doc_to_choice: ["no", "yes"]', ""), "doc_to_choice, which is missing"),
             (CHOICE + "output_type: guess\n", "output_type 'guess'"),
-            (TEXT + "filter_list: [{name: a, filter: []}, {name: a, filter: []}]\n", "'a' stands twice"),
+            (TEXT + "filter_list: [{name: a, filter: []}, {name: a, filter: []}]\n", "'a' occurs twice"),
             (CHOICE + "fewshot_config: 7\n", "fewshot_config, which is 7 and must be a table"),
             (TEXT + "generation_kwargs: {max_gen_toks: []}\n", "the task is malformed: TypeError: int"),
             (TEXT + "metric_list: [{metric: exact_match, regexes_to_ignore: 7}]\n", "regexes_to_ignore"),
@@ -432,7 +434,7 @@ class TestChoices:
         done = run_task(load_lm_eval_task(write(CHOICE), rows=rows), scored(-1.0, -2.0))
         assert done.n_errors == 1
         (reason,) = {r for r in done.records.reason["acc"] if r}
-        assert "none of the 2 choices" in reason
+        assert "not one of the 2 choices" in reason
 
     def test_several_right_choices(self, write: Write) -> None:
         text = CHOICE.replace("doc_to_target: label", "doc_to_target: '{{[0, 1]}}'")
@@ -695,7 +697,7 @@ class TestGroups:
             load_lm_eval_task(write("group: g\ntask: [nobody]\n"))
 
     def test_a_group_in_itself(self, write: Write) -> None:
-        with pytest.raises(InvalidInputError, match="the group g has g in it"):
+        with pytest.raises(InvalidInputError, match="circular group: g contains g"):
             load_lm_eval_task(write("group: g\ntask: [g]\n"))
 
     def test_keys_of_the_list_beat_those_of_the_file(self, write: Write) -> None:
@@ -708,7 +710,7 @@ class TestGroups:
         write(TEXT.replace("quiz", "many", 1) + "repeats: 4\n", "many.yaml")
         group = write("group: both\ntask: [one, many]\n", "both.yaml")
         rows = {name: [{"q": "?", "a": "4"}] for name in ("one", "many")}
-        with pytest.raises(InvalidInputError, match="differ in attempts; run them one by one"):
+        with pytest.raises(InvalidInputError, match="differ in attempts; run them separately"):
             load_lm_eval_task(group, rows=rows)
         write(TEXT.replace("quiz", "one", 1) + "repeats: 4\n", "one.yaml")
         assert run_task(load_lm_eval_task(group, rows=rows), ScriptedModel("4")).n_requests == 8
@@ -716,13 +718,13 @@ class TestGroups:
     def test_tasks_that_ask_for_different_things(self, write: Write) -> None:
         write(CHOICE.replace("quiz", "a", 1), "a.yaml")
         write(TEXT.replace("quiz", "b", 1), "b.yaml")
-        with pytest.raises(InvalidInputError, match="differ in response_type; run them one by one"):
+        with pytest.raises(InvalidInputError, match="differ in response_type; run them separately"):
             load_lm_eval_task(
                 write("group: g\ntask: [a, b]\n"), rows={"a": ROWS, "b": [{"q": "?", "a": "x"}]}
             )
 
     def test_rows_must_name_every_task(self, group: Path) -> None:
-        with pytest.raises(InvalidInputError, match="`rows` has nothing for the task 'three'"):
+        with pytest.raises(InvalidInputError, match="`rows` has no entry for the task 'three'"):
             load_lm_eval_task(group, rows={"one": ROWS})
 
     def test_metrics_of_one_task_alone_are_skipped_in_the_others(self, write: Write) -> None:
