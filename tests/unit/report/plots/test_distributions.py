@@ -106,7 +106,7 @@ class TestBootstrapDistribution:
         bars = rows(chart, "x", "x2", "y")
         assert len(bars) == 13
         assert sum(row["y"] for row in bars) == 777
-        assert "holds zero" in chart.to_dict()["description"]
+        assert "contains zero" in chart.to_dict()["description"]
 
     def test_equal_draws_are_one_bar(self) -> None:
         chart = plots.plot_bootstrap_distribution([0.5] * 9, ci_low=0.5, ci_high=0.5)
