@@ -26,7 +26,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_prints_a_table(command: Command, run: Path) -> None:
     code, out, err = command("answers", run, "--limit", 3)
     assert (code, err) == (0, "")
-    assert "60 answers, 60 not right by exact_match" in out
+    assert "60 answers, 60 wrong or failed by exact_match" in out
     assert all(word in out for word in ("question", "answer", "reference", "0 + 1?", "57 more"))
     assert "\x1b" not in out
 

@@ -175,9 +175,9 @@ class TestCells:
     ) -> None:
         err = refused("score", csv(tmp_path, "label,score\ncat,0.1\ndog,0.9\n"))
         assert "p.csv: row 1: 'label' is 'cat'; labels must be 0 or 1" in err
-        assert err.endswith(": type --labels cat,dog, the positive one last\n")
+        assert err.endswith(": pass --labels cat,dog, the positive one last\n")
         err = refused("score", csv(tmp_path, "label,score\nham,0.1\nspam,0.9\nfish,0.5\n"))
-        assert "type --labels NEGATIVE,POSITIVE, or --positive LABEL" in err
+        assert "pass --labels NEGATIVE,POSITIVE, or --positive LABEL" in err
         assert err.endswith("the labels are 'fish', 'ham', 'spam'\n")
 
     def test_a_label_the_map_does_not_know(
@@ -218,7 +218,7 @@ class TestCells:
     ) -> None:
         err = refused("score", csv(tmp_path, f"label,score\n0,0.1\n{row}\n"))
         assert f"p.csv: row 2: '{column}' is missing; " in err
-        assert "say --drop-missing to leave out such rows" in err
+        assert "pass --drop-missing to leave out such rows" in err
 
     @pytest.mark.parametrize("options", [["--id", "id"], []])
     def test_duplicate_ids(
@@ -227,7 +227,7 @@ class TestCells:
         path = csv(tmp_path, ROWS + "b,0,0.3,en\n")
         err = refused("score", path, *options)
         assert f"{path}: row 4: 'id' is 'b' like {path}: row 2; ids must be unique" in err
-        assert "say --no-id" in err
+        assert "pass --no-id" in err
 
     def test_a_file_twice(self, refused: Callable[..., str], tmp_path: Path) -> None:
         path = csv(tmp_path, ROWS)
@@ -235,7 +235,7 @@ class TestCells:
 
     def test_a_missing_usual_id(self, refused: Callable[..., str], tmp_path: Path) -> None:
         err = refused("score", csv(tmp_path, ROWS + ",0,0.3,en\n"))
-        assert "row 4: 'id' is missing; every row needs its id, or say --no-id" in err
+        assert "row 4: 'id' is missing; every row needs its id, or pass --no-id" in err
 
     def test_a_value_named_like_the_missing_ones(
         self, refused: Callable[..., str], tmp_path: Path

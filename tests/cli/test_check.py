@@ -449,7 +449,7 @@ class TestBadInput:
         path = write(tmp_path, "a.csv", "k,text,label\n7,x,0\n8,y,1\n7,z,1\n")
         code, _, err = command("check", path, "--id", "k")
         assert code == 2
-        assert "a.csv: row 3: 'k' is '7' like row 1; ids must be unique" in err
+        assert "a.csv: row 3: 'k' is '7', as in row 1; ids must be unique" in err
 
     def test_two_splits_of_one_name(self, command: Command, tmp_path: Path) -> None:
         (tmp_path / "sub").mkdir()
@@ -467,7 +467,7 @@ class TestBadInput:
     ) -> None:
         code, _, err = command("check", *leaky, "--split-col", "label")
         assert code == 2
-        assert "--split-col is for one file" in err
+        assert "--split-col applies to one file" in err
 
     def test_a_split_that_is_missing(self, command: Command, tmp_path: Path) -> None:
         path = write(tmp_path, "a.csv", "text,part\nx,train\ny,\n")

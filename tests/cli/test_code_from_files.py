@@ -173,7 +173,7 @@ class TestTaskFiles:
         _, _, err = command("tasks", "show", path.name)
         assert err == (
             "error: evil.toml: [graders] names 'canary_module:thing', which would import the module "
-            "canary_module; a file may name built-ins and installed plugins only: say --allow-code "
+            "canary_module; a file may name built-ins and installed plugins only: pass --allow-code "
             "if you trust the file\n"
         )
 

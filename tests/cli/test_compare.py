@@ -185,7 +185,7 @@ class TestPairing:
         other = tables.write_table(table, tmp_path / "b.csv")
         code, out, _ = command("compare", a, other, "--by", "source", "--group", "author")
         assert code == 0
-        assert "read from a, missing elsewhere: source, author\n" in out
+        assert "columns read from a only: source, author\n" in out
 
     def test_no_id_pairs_by_order(self, command: Command, a: Path) -> None:
         code, out, _ = command("compare", a, a, "--no-id")
@@ -469,7 +469,7 @@ class TestRuns:
         code, out, err = command("score", a, "--save", runs[0])
         assert (code, out) == (2, "")
         assert err.count("\n") == 1
-        assert "say --overwrite to replace it" in err
+        assert "pass --overwrite to replace it" in err
 
     def test_a_run_is_overwritten_when_told(
         self, command: Command, as_json: Json, runs: list[Path], a: Path
@@ -522,7 +522,7 @@ class TestRuns:
     ) -> None:
         code, out, err = command("compare", *two_scorers)
         assert (code, out) == (2, "")
-        assert "Pair scorers of different names with --pair A=B" in err
+        assert "Pair scorers that have different names with --pair A=B" in err
         payload = as_json("compare", *two_scorers, "--pair", "score=better2")
         assert {(c["scorer"], c["scorer_b"]) for c in payload["cells"]} == {("score", "better2")}
         assert cell(payload, "roc_auc")["verdict"] == "better"
@@ -824,7 +824,7 @@ class TestRollouts:
         self, command: Command, tmp_path: Path
     ) -> None:
         """Where it is read from the conversations: else it has the numbers of the other table."""
-        said = "failures by turn: a turn that broke is not known here"
+        said = "failures by turn: turns with errors have an unknown outcome here"
         a, b = (rolled_out(tmp_path / n, 1, on_error="as_zero") for n in ("zero a", "zero b"))
         assert said not in command("compare", a, b, "--metric", "attack_success")[1]
         options = {"on_error": "as_zero", "width": 2, "budget": Budget(calls=20 * 26)}

@@ -180,8 +180,8 @@ class Stubborn:
         (["--splitter", "mine:Stubborn{gives=1}"], 2,
          "splitter 'mine:Stubborn{gives=1}': iter_folds yielded a list; a fold is a dict"),
         (["--check", "mine:Stubborn"], 2,
-         "check 'mine:Stubborn': it names row 40 of 'rows', which has 40 rows"),
-        (["--check", "mine:Stubborn{gives=1}"], 2, "it returned rows of 'nosuch'; the splits are "),
+         "check 'mine:Stubborn': it returned row 40 of 'rows', which has 40 rows"),
+        (["--check", "mine:Stubborn{gives=1}"], 2, "it returned rows of 'nosuch', which is not a split; the splits are "),
         (["--scorer", "mine:Stubborn"], 2, "predict_proba failed an assertion: my own"),
     ],
 )  # fmt: skip
@@ -223,7 +223,10 @@ def test_folds(as_json: Callable[..., Any], rows: Path) -> None:
             ["rows.csv", "--scorer", "mine:Length", "--scorer", "mine:Length{longest=2}"],
             "two --scorer have the name 'mine:Length'; write LABEL=",
         ),
-        (["--loader", "mine:Seen", "--scorer", "mine:Length"], "which is no DatasetLoader"),
+        (
+            ["--loader", "mine:Seen", "--scorer", "mine:Length"],
+            "which is not a valid DatasetLoader",
+        ),
         (["--loader", "mine:Loader", "--scorer", "mine:Length", "--text", "x"], "are for FILES"),
         (["gap.csv", "--scorer", "mine:Length"], "gap.csv: row 2: the text is missing"),
     ],
@@ -276,4 +279,4 @@ class TestCheck:
     def test_a_loader_has_no_files_to_fix(self, command: Command, tmp_path: Path) -> None:
         code, _, err = command("check", "--loader", "mine:Loader", "--fix", tmp_path / "out")
         assert code == 2
-        assert "a loader knows its own columns and has no files" in err
+        assert "a loader defines its own columns and has no files" in err

@@ -75,7 +75,7 @@ class TestWritten:
         target.write_text("mine")
         code, out, err = command("export", run, "--to", "latex", "-o", target)
         assert (code, out) == (2, "")
-        assert err == f"error: {target}: already exists; say --overwrite to replace it\n"
+        assert err == f"error: {target}: already exists; pass --overwrite to replace it\n"
         assert target.read_text() == "mine"
         assert command("export", run, "--to", "latex", "-o", target, "--overwrite")[0] == 0
         assert target.read_bytes() == written
@@ -90,7 +90,7 @@ class TestRefused:
         out = tmp_path / "out"
         for args, said in [
             ((run, "--to", "astra"), "astra-rl's format supports only rollouts"),
-            ((run, "--to", "lm-eval"), "name a folder: -o FOLDER"),
+            ((run, "--to", "lm-eval"), "pass a folder: -o FOLDER"),
             ((run, "--to", "csv", "--json"), "--json lists the written files; pass a file with -o"),
             ((run, "--to", "csv", "--metric", "f1"), "csv has no --metric; available: none"),
             ((run, "--to", "predictions", "--metric", "f1"), "--metric is 'f1'"),

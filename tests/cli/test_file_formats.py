@@ -165,7 +165,7 @@ def test_two_words_for_labels_are_suggested(command: Command, tmp_path: Path, na
     assert (code, out) == (2, "")
     assert err.startswith(
         f"error: {path}: row 1: 'label' is 'warm'; labels must be 0 or 1 (8 such rows: row 1 'warm', "
-        "row 2 'cold', row 3 'warm', row 4 'cold', row 5 'warm', …): type --labels cold,warm, the positive "
+        "row 2 'cold', row 3 'warm', row 4 'cold', row 5 'warm', …): pass --labels cold,warm, the positive "
         "one last"
     )
     assert command(*arguments, "--labels", "cold,warm")[0] == 0

@@ -152,7 +152,7 @@ class TestBaseline:
     def test_it_must_be_given(self, command: Command, run: Path, tmp_path: Path) -> None:
         code, out, err = command("gate", run, "--claims", claims(tmp_path, self.claim()))
         assert (code, out) == (2, "")
-        assert err == "error: claim 'good' is about a baseline; give one (--baseline RUN)\n"
+        assert err == "error: claim 'good' needs a baseline run (--baseline RUN)\n"
 
     def test_another_version_is_refused(self, command: Command, run: Path, tmp_path: Path) -> None:
         file = claims(tmp_path, self.claim())
@@ -348,7 +348,7 @@ class TestBadInput:
         [
             ("", "has no [[claim]]"),
             ("x = [", "not TOML"),
-            ('[[claim]]\nname = "a"\n', "says nothing"),
+            ('[[claim]]\nname = "a"\n', "has no condition"),
         ],
     )
     def test_claims(
@@ -392,7 +392,7 @@ class TestWithoutAFile:
     def test_a_drop_needs_a_baseline(self, command: Command, run: Path, tmp_path: Path) -> None:
         code, out, err = command("gate", run, "--max-drop", "pr_auc", "0.1")
         assert (code, out) == (2, "")
-        assert "is about a baseline; give one (--baseline RUN)" in err
+        assert "needs a baseline run (--baseline RUN)" in err
         better = make_run(tmp_path / "runs" / "better", lift=2.0)
         code, _, _ = command("gate", run, "--max-drop", "pr_auc", "0.001", "--baseline", better)
         assert code == 1

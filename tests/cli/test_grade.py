@@ -21,7 +21,7 @@ def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_one_command_grades_and_stores(command: Command, answers: Path) -> None:
     code, out, err = command("grade", answers)
     assert (code, err) == (0, "")
-    assert "2 answers, graded without asking a model" in out
+    assert "2 answers, graded without querying a model" in out
     assert "includes     0.500" in out
     assert "answer from 'reply'" in out
     (run,) = Path("runs").iterdir()

@@ -145,7 +145,7 @@ def test_a_run_that_is_there(command: Command, logs: Path, tmp_path: Path) -> No
     assert command("import", logs, "--out", target)[0] == 0
     code, out, err = command("import", logs, "--out", target)
     assert (code, out) == (2, "")
-    assert "already contains a run; say --overwrite to replace it" in err
+    assert "already contains a run; pass --overwrite to replace it" in err
     assert command("import", logs, "--out", target, "--overwrite")[0] == 0
 
 

@@ -233,7 +233,7 @@ class TestRun:
         [
             (("--rubric", "refusals"), "did you mean 'refusal'?"),
             (("--rubric", "none.toml"), "none.toml: no such file"),
-            (("--seed", 7), "was asked with task.seed = 42"),
+            (("--seed", 7), "the run has task.seed = 42"),
             (("--out", "x", "--no-store"), "give --out or --no-store, not both"),
             (("--out", ""), "--out is empty"),
             (("--judge", "the_judges:oracle2"), "oracle2"),
@@ -405,12 +405,12 @@ class TestStudy:
         assert as_json(*args) == as_json(*arguments)
         people["id"][0] = "somebody else"
         write(labels, people)
-        assert "1 labels of units that are not in the source" in command(*args)[1]
+        assert "1 labels are unused: their units are not in the source" in command(*args)[1]
         people["id"] = [f"x{i}" for i in range(len(known))]
         write(labels, people)
         code, _, err = command(*args)
         assert code == 2
-        assert "no 'id' occurs in" in err
+        assert "no 'id' in it is a unit of" in err
 
     def test_a_run_and_a_file_of_labels(
         self, command: Command, as_json: Json, answered: Path, tmp_path: Path

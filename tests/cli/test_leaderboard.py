@@ -41,7 +41,7 @@ def test_says_what_the_library_says(as_json: Json, runs: list[str]) -> None:
 def test_prints_ranks_pairs_and_how_they_were_made(command: Command, runs: list[str]) -> None:
     code, out, _ = command("leaderboard", *runs, "--draws", 500)
     assert code == 0
-    assert "no other is shown to beat: says x" in out
+    assert "not significantly worse than any other: says x" in out
     assert "says x − says z" in out
     assert "share of 500 resamples" in out
     assert (

@@ -22,7 +22,7 @@ RUN = ("run", "capitals_open", "--model", "scripted:x", "--no-store", "--quiet")
         (["--until-width", 5], "--until-width is 5"),
         (["--until-width", "nan"], "--until-width is nan"),
         (["--until-width", 0.1, "--order", "file"], "--order is 'file'"),
-        (["--attempts", 2, "--pass-hat", 4], "--pass-hat is 4, but each sample has 2 attempts; say --attempts 4"),
+        (["--attempts", 2, "--pass-hat", 4], "--pass-hat is 4, but each sample has 2 attempts; pass --attempts 4"),
         (["--attempts", 2, "--maj-at", 4], "--maj-at is 4, but"),
         (["--subject", "Mars"], "--subject: there is no subject 'Mars'"),
         (["--perturb", "typos=2"], "--perturb typos=2: a probability must lie between 0 and 1"),
@@ -51,7 +51,7 @@ def test_code_of_a_file_is_allowed_by_an_option(command: Command, tmp_path: Path
     )
     code, _, err = command("run", file, "--model", "scripted:x", "--no-store")
     assert code == 2
-    assert "say --allow-code if you trust the file" in err
+    assert "pass --allow-code if you trust the file" in err
 
 
 def test_of_a_very_long_message_both_ends_are_shown(command: Command, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_runs_of_nothing_in_common_are_not_told_of_options_that_are_not_there(
 ) -> None:
     run_task(load_task("capitals"), ScriptedModel(lambda r: -1.0), tmp_path / "c", limit=1)
     told = command("compare", graded, tmp_path / "c")[2]
-    assert told.endswith("Pair scorers of different names with --pair A=B\n")
+    assert told.endswith("Pair scorers that have different names with --pair A=B\n")
     told = command("robustness", graded, tmp_path / "c")[2]
     assert "nothing in common" in told
     assert "pair" not in told
@@ -114,7 +114,7 @@ def test_runs_of_nothing_in_common_are_not_told_of_options_that_are_not_there(
 
 def test_without_a_command_only_phrases_are_put_into_options() -> None:
     assert in_options("`order` is 'x'") == "`order` is 'x'"
-    assert in_options("pass overwrite=True") == "say --overwrite"
+    assert in_options("pass overwrite=True") == "pass --overwrite"
 
 
 def test_values_that_differ_by_rounding_errors_read_the_same() -> None:

@@ -85,7 +85,7 @@ class TestDifference:
         code, out, err = command("plan", "difference", "--rows", 3, "--disagree", 0.2)
         assert (code, out) == (2, "")
         assert err == (
-            "error: 3 rows detect no difference under these assumptions; even one of 0.2 takes 37\n"
+            "error: 3 rows detect no difference under these assumptions; even a difference of 0.2 needs 37 rows\n"
         )
 
     @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ class TestPage:
         assert (code, err) == (0, "")
         line = next(line for line in out.splitlines() if line.startswith(SUCCESS))
         assert line.split()[1] == "1.000"
-        assert "the conversations are those of run run; no model was asked" in out
+        assert "the conversations are from run run; no model was queried" in out
         assert sorted(path.name for path in stored.parent.iterdir()) == ["run", "seeds.csv"]
 
     def test_without_a_scorer_the_stored_scores_are_counted_otherwise(
@@ -43,7 +43,7 @@ class TestPage:
     ) -> None:
         code, out, err = command("rescore", stored, "--asr-at", "1")
         assert (code, err) == (0, "")
-        assert "conversations and scores are those of run run; no model was asked" in out
+        assert "conversations and scores are from run run; no model was queried" in out
         assert "asr@1" in out
 
     def test_a_folder_for_the_new_run(self, command: Command, stored: Path) -> None:
@@ -74,15 +74,15 @@ class TestPage:
         judge = "judge:harmfulness@scripted:yes"
         code, out, err = command("rescore", stored, "--scorer", judge, "--out", new)
         assert (code, err) == (0, "")
-        assert "judges alone were asked, 8 times" in out
+        assert "only judges were queried, 8 times" in out
         assert "judge harmfulness (scripted): 8 requests sent" in out
-        assert "no model was asked" not in out
+        assert "no model was queried" not in out
         answers, verdicts = apart(read_outcomes(Run.open(new).table(RESPONSES)))
         assert (len(answers), len(verdicts)) == (8, 8)
         # The second time they are there already.
         code, out, err = command("rescore", new, "--scorer", f"{judge}@0.7")
         assert (code, err) == (0, "")
-        assert "no model was asked" in out
+        assert "no model was queried" in out
         assert "0 requests sent, 8 cached verdicts" in out
 
     def test_a_judge_that_cannot_be_read(self, command: Command, stored: Path) -> None:
@@ -98,7 +98,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("args", "message"),
         [
-            ([], "give a --scorer for the rollouts"),
+            ([], "give --scorer to score the rollouts again"),
             (["--scorer", "keyword:x"], "did you mean 'keywords'?"),
             (["--scorer", "keywords:x@7"], "between 0 and 1, so the threshold must too"),
             (["--scorer", "keywords:x"] * 2, "two --scorer have the name 'keywords'"),
@@ -123,7 +123,7 @@ class TestBadInput:
         write_run(tmp_path / "task", results=results, manifest={"run_id": "r"})
         code, _, err = command("rescore", tmp_path / "task", *scorer)
         assert (code, err.count("\n")) == (2, 1)
-        assert "is no run of rollouts" in err
+        assert "--scorer applies to a run of rollouts" in err
         code, _, err = command("rescore", stored, *scorer, "--out", tmp_path / "task")
         assert (code, err.count("\n")) == (2, 1)
         assert "already contains a run; choose another folder" in err
@@ -138,7 +138,7 @@ class TestBadInput:
             *("--out", new),
         )
         assert code == 2
-        assert "were scored again, of run run; choose another folder" in err
+        assert "contains the rescored rollouts of run run; choose another folder" in err
 
     def test_no_option_is_advised_that_the_command_does_not_have(
         self, command: Command, stored: Path

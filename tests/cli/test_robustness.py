@@ -54,7 +54,7 @@ def test_prints_differences_and_the_worst(command: Command, runs: dict[str, str]
     assert ["upper", "exact_match", "40", "1.000", "0.500", "-0.500"] in [x[:6] for x in lines]
     assert any(line[0:1] == ["upper"] and line[-1] == "worse" for line in lines)
     assert any(line[:5] == ["exact_match", "40", "1.000", "0.500", "-0.500"] for line in lines)
-    assert "no test" in out
+    assert "so it is not tested" in out
 
 
 def test_names_and_metrics(as_json: Json, runs: dict[str, str]) -> None:
@@ -72,7 +72,7 @@ def test_the_plain_run_is_plain(command: Command, runs: dict[str, str]) -> None:
     assert "was run with upper; RUN must be the run with unperturbed questions" in err
     code, out, err = command("robustness", runs["plain"], runs["plain"])
     assert (code, out) == (2, "")
-    assert "is the plain run; pass a perturbed run" in err
+    assert "is the unperturbed run; pass a perturbed run" in err
 
 
 def test_what_else_differs_is_noted(as_json: Json, runs: dict[str, str], tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_what_else_differs_is_noted(as_json: Json, runs: dict[str, str], tmp_pat
     run_task(task, ScriptedModel(answer), tmp_path / "again")
     told = as_json("robustness", runs["plain"], tmp_path / "other", tmp_path / "again")
     other, again = told["notes"]
-    assert "other has another model than the plain run" in other
+    assert "other has another model than the unperturbed run" in other
     assert "again is not recorded as perturbed" in again
     assert as_json("robustness", runs["plain"], runs["upper"])["notes"] == []
 
@@ -113,7 +113,7 @@ def test_scores_of_a_corpus_are_compared(as_json: Json, tmp_path: Path) -> None:
     ("args", "message"),
     [
         (["a=UPPER", "LOWER"], "give a different name to every run (NAME=RUN), or to none"),
-        (["worst=UPPER"], "no perturbation can be called 'worst'"),
+        (["worst=UPPER"], "the name 'worst' is reserved"),
         (["UPPER", "--metric", "exact_mach"], "did you mean exact_match?"),
         (["nowhere"], "nowhere"),
         ([], "Missing argument"),

@@ -320,7 +320,7 @@ class TestRefusals:
             ),
             (
                 ("capitals_open", "--model", "scripted:x", "--pass-at", "5"),
-                "error: --pass-at is 5, but each sample has 1 attempts; say --attempts 5",
+                "error: --pass-at is 5, but each sample has 1 attempts; pass --attempts 5",
             ),
             (
                 ("capitals", "--model", "openai:m", "--api-key-env", "NOT_SET_ANYWHERE"),
@@ -479,8 +479,8 @@ class TestStoppingEarly:
         [
             (["--until-decided"], "--until-decided and --against RUN must be given together"),
             (["--against", "."], "--until-decided and --against RUN must be given together"),
-            (["--margin", "0.1"], "--margin is for --until-decided"),
-            (["--until-metric", "x"], "--until-metric is for"),
+            (["--margin", "0.1"], "--margin needs --until-decided"),
+            (["--until-metric", "x"], "--until-metric needs"),
             (["--until-width", "0.5", "--order", "file"], "no random sample"),
             (["--until-width", "0.5", "--until-metric", "nope"], "nope"),
         ],

@@ -44,7 +44,10 @@ def test_check(command: Command) -> None:
     ("schema", "problem"),
     [
         ({"type": "nonsense"}, "type: 'nonsense' is not valid"),
-        ({"items": {"$ref": "nope.v1.json"}}, "$ref nope.v1.json: there is no such schema"),
+        (
+            {"items": {"$ref": "nope.v1.json"}},
+            "$ref nope.v1.json: the file has no schema with this $id",
+        ),
         ({"$defs": {}, "$ref": "#/$defs/x"}, "$ref #/$defs/x: not found"),
     ],
 )

@@ -118,7 +118,7 @@ class TestCheck:
         lines = [line.split() for line in out.splitlines()]
         assert ["items", "in", "the", "corpus", "error", "2", "6"] in [line[:7] for line in lines]
         assert any(line[:2] == ["q1", "1.00"] for line in lines)
-        assert "not checked: examples" in out
+        assert "not checked: few-shot examples" in out
 
     def test_says_what_the_library_says(self, command: Command, quiz: Path) -> None:
         corpus = quiz.parent / "corpus.txt"

@@ -29,11 +29,11 @@ def test_judges_are_in_the_totals_and_in_the_first_line(
     asked = (*asked, "--grader", JUDGE, "--out", tmp_path / "r")
     code, out, err = command(*asked, "--limit", 1)
     assert code == 0
-    assert "0 answers found, 1 to ask, about €" in err
+    assert "0 answers stored, 1 to request, about €" in err
     # 10 tokens of the prompt at 10,000 per million; 2 of the verdict at 50,000
     assert "cost €0.10, with judges €0.20" in out
     code, out, err = command(*asked)
-    assert "1 answers found, 1 to ask" in err
+    assert "1 answers stored, 1 to request" in err
     assert "cost €0.10 now, €0.20 in total, with judges €0.40" in out
 
 

@@ -99,8 +99,8 @@ def compare_runs(
     slices, scorers : sequence of str, optional
         Slices and scorers of A to compare; by default all that both runs have.
     pairs : mapping of str to str, optional
-        Scorers of A and the scorer of B to compare each with. By default scorers with the same name
-        are compared, or the only scorer of each run.
+        Scorer of B to compare with each of these scorers of A. By default scorers with the same
+        name are compared, or the only scorer of each run.
     match : MatchSpec, optional
         Slices, metrics and units that have different names in the two runs, e.g. if they come from
         different tools.
@@ -420,13 +420,15 @@ def _options(
 
 
 def opened_run(run: Run | Outcome | str | Path, name: str) -> Run:
-    """Return a run; open and check it if a path was given, or the outcome of one."""
+    """Return a run; a path is opened and checked, and an outcome is converted."""
     if isinstance(run, (str, Path)):
         return Run.open(run)
     if isinstance(run, Outcome):
         return run.as_run()
     if not isinstance(run, Run):
-        raise InvalidTypeError(f"`{name}` must be a Run or the path of one, got {run!r}")
+        raise InvalidTypeError(
+            f"`{name}` must be a Run, an Outcome or the path of a run, got {run!r}"
+        )
     return run
 
 

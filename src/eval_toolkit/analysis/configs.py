@@ -23,7 +23,7 @@ _LAST = ("eval-toolkit", "git commit")
 _UNNAMED = (
     *("config", "system", "task", "decoding", "description", "dataset", "imported", "settings"),
 )
-"""Parts of the configuration whose names say nothing next to those of their settings."""
+"""Parts of the configuration whose names add nothing to those of their settings."""
 _RENAMED = {
     "num_fewshot": "examples in the prompt",
     "scorers": "scorer",
@@ -87,12 +87,12 @@ class ConfigDifference:
 
 
 def config_differences(run_a: Run, run_b: Run) -> tuple[ConfigDifference, ...]:
-    """Return the settings in which two runs differ, the most telling first.
+    """Return the settings in which two runs differ, the most important first.
 
     Participants with different names, such as two models, are one difference; if the names agree,
     each of their settings is compared. If the prompts of two tasks differ, those of their first
-    common sample are returned. What the log of another tool does not say is unknown, and no
-    difference; nor are the logs themselves.
+    common sample are returned. Settings that the log of another tool does not state are unknown and
+    not listed, nor are the logs themselves.
 
     Parameters
     ----------
@@ -137,17 +137,7 @@ def run_names(runs: Sequence[Run]) -> list[str]:
     """Return a unique display name for each run: its id, with what differs if ids are equal.
 
     Runs with the same id are distinguished by the first setting that differs between all of them
-    and is not a hash, else by their folders, else by their order.
-
-    Parameters
-    ----------
-    runs : sequence of Run
-        Runs to compare.
-
-    Returns
-    -------
-    list of str
-        Names such as ``quiz``, ``quiz (model small)``, ``old/quiz`` or ``quiz (first)``.
+    and is not a hash, as in ``quiz (model small)``, else by their folders, else by their order.
 
     Examples
     --------
@@ -202,7 +192,7 @@ def _by_folder(runs: Sequence[Run]) -> list[str] | None:
 
 
 def differences_table(found: Sequence[ConfigDifference]) -> Table:
-    """Return the differences as a table; after twelve rows the rest is counted.
+    """Return the differences as a table of at most twelve rows; a note names the others.
 
     Examples
     --------
@@ -216,7 +206,7 @@ def differences_table(found: Sequence[ConfigDifference]) -> Table:
 
 
 def _configs(*manifests: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the configurations; of what was imported, only what logs of one tool tell."""
+    """Return the configurations; imported settings only if both logs are from the same tool."""
     same = len({told_imported(manifest) for manifest in manifests}) == 1
     configs = []
     for manifest in manifests:
@@ -229,7 +219,7 @@ def _configs(*manifests: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _walk(path: tuple[str, ...], a: Any, b: Any) -> Iterator[ConfigDifference]:
-    """Yield the entries that differ; participants with different names are not compared inside."""
+    """Yield the entries that differ; of participants with different names, only the names."""
     if a == b:
         return
     if not (isinstance(a, Mapping) and isinstance(b, Mapping)):
@@ -260,7 +250,7 @@ def _name(side: Mapping[str, Any]) -> str | None:
 
 
 def _what(path: Sequence[str]) -> str:
-    """Return the words for an entry: its name, after those of its participant."""
+    """Return the display name of an entry, preceded by its participant."""
     kept = [_RENAMED.get(one, one) for one in path if one not in _UNNAMED] or path[-1:]
     return " ".join(kept).replace("_", " ")
 
@@ -290,7 +280,7 @@ def _rank(what: str) -> int:
 
 
 def _prompts_differ_by_unit(config: Mapping[str, Any]) -> bool:
-    """Return whether prompts are made of the units, and stand as a hash in the configuration."""
+    """Return whether prompts are built from the units and stored as a hash in the configuration."""
     return any("prompt_fingerprint" in one for one in config.values() if isinstance(one, Mapping))
 
 

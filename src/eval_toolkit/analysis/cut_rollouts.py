@@ -29,9 +29,9 @@ def curve_difference(
     same weight, regardless of its number of observed rollouts. The p-value is the level at which
     the interval just touches 0.
 
-    ``task`` has the reason why a plain mean is not available, and ``units`` have
-    ``first_event_turn`` and ``failed_by_turn_<t>``, one path per rollout. A unit counts as lost if
-    A observed at least one of its turns and B none.
+    ``task`` has the reason why a mean is not available, and ``units`` have ``first_event_turn`` and
+    ``failed_by_turn_<t>``, one path per rollout. A unit counts as lost if A observed at least one
+    of its turns and B none.
 
     Examples
     --------

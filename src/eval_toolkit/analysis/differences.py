@@ -33,8 +33,8 @@ __all__ = ["CurveOf", "Decision", "Draws", "RunDifference", "Task", "difference"
 
 
 _UNTESTED = (
-    f"{NO_COMPARISON}; no interval is shown, since pairing gives none narrower than the two "
-    "separate intervals (paired_bootstrap_ece_diff)"
+    f"{NO_COMPARISON}; no interval is shown, since a paired interval would not be narrower than "
+    "the two separate intervals (paired_bootstrap_ece_diff)"
 )
 
 

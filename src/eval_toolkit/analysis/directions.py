@@ -168,10 +168,10 @@ def direction_hint(metrics: Sequence[str]) -> str:
     Examples
     --------
     >>> direction_hint(["zing", "zang"]).partition(";")[0]
-    'zing, zang: nothing says whether more or less is better'
+    'zing, zang: unknown whether higher or lower is better'
     """
     names, first = ", ".join(metrics), metrics[0]
     return (
-        f"{names}: nothing says whether more or less is better; state it with --lower-is-better "
+        f"{names}: unknown whether higher or lower is better; state it with --lower-is-better "
         f"{first} or --higher-is-better {first} (in Python higher_is_better={{{first!r}: False}})"
     )

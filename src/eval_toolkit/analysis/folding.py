@@ -73,7 +73,7 @@ def paired_folds(
         return None
     if folds_a is None or folds_b is None:
         which = ("B", "A") if folds_a is None else ("A", "B")
-        return _pooled(f"{which[0]} was made in folds and {which[1]} was not", a, b)
+        return _pooled(f"{which[0]} was evaluated in folds and {which[1]} was not", a, b)
     if folds_a.keys() != folds_b.keys():
         return _pooled("the runs have different folds", a, b)
     if units.n_mismatched:

@@ -422,7 +422,9 @@ def _metric(task: str, given: str | None, names: Sequence[str], entries: Sequenc
     ]
     if given is None:
         if not shared:
-            raise InvalidInputError(f"{task!r}: no metric of all systems is a mean over units")
+            raise InvalidInputError(
+                f"{task!r}: no metric that all systems have is a mean over units"
+            )
         return shared[0]
     for name, entry in zip(names, entries, strict=True):
         if unit_metric(given, entry.records, entry.cells) is None:
@@ -470,7 +472,7 @@ def _common(
     if differs.any() and on_mismatch == "raise":
         unit = int(np.argmax(differs))
         raise ArtifactError(
-            f"{task!r}: unit {str(ids[unit])!r} has other content in one of {', '.join(names)} "
+            f"{task!r}: unit {str(ids[unit])!r} has different content in the runs of {', '.join(names)} "
             f"({int(differs.sum())} of {len(ids)} units differ); leave them out with "
             "on_mismatch='drop'"
         )

@@ -80,8 +80,8 @@ def matched_records(
     for name, side in (("A", first), ("B", second)):
         if not any(side.keys(units)):
             raise InvalidInputError(
-                f"slice {slices[0]!r}: units cannot be paired by {units}: run {name} does not "
-                "store it"
+                f"slice {slices[0]!r}: units cannot be paired by {units}, which run {name} does not "
+                "store"
             )
     pairs = _pairs(first, second, units)
     notes = [f"{slices[0]}: {len(pairs):,} units were paired by {_WORDS[units]}"]
@@ -243,9 +243,9 @@ def _most_pairs(a: _Units, b: _Units) -> UnitKey:
             if not any(side._inputs) and not any(side.hashes)
         )
         raise InvalidInputError(
-            f"slice {a.slice!r}: {len(common):,} ids are in both runs, but two tools made them and "
-            f"{lacking or 'one'} does not store what was asked; if the ids mean the same units, "
-            "pair by them with MatchSpec(units='id') (--match id)"
+            f"slice {a.slice!r}: {len(common):,} ids are in both runs, which come from two tools, and "
+            f"{lacking or 'one'} does not store its inputs; if equal ids denote the same units, "
+            "pair by id with MatchSpec(units='id') (--match id)"
         )
     return best
 

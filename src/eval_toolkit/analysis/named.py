@@ -8,7 +8,7 @@ from eval_toolkit.metrics.directions import known_direction
 __all__ = ["higher_is_better", "metric_named"]
 
 metric_named = named
-"""First name of `metric_specs.named`."""
+"""Former name of `metric_specs.named`."""
 
 
 def higher_is_better(name: str) -> bool | None:

@@ -37,7 +37,7 @@ def requested_cells(
 ) -> list[Requested]:
     """Return the requested metrics; a string may be the address of a cell.
 
-    Addresses are such as ``exact_match @ subject=Africa``; ``known`` names are not parsed as
+    An address has the form ``exact_match @ subject=Africa``; names in ``known`` are not parsed as
     addresses.
 
     Examples
@@ -129,7 +129,7 @@ def _divided(subject: Subject, by: str, runs: tuple[Run, Run]) -> Matched:
             raise _no_part(run, by, [records])
     if by != FOLD and (subject.folds_a is not None or subject.folds_b is not None):
         raise InvalidInputError(
-            f"`by`: slice {subject.slice!r} was made in folds, whose means are compared as a whole; "
+            f"`by`: slice {subject.slice!r} was evaluated in folds, whose means are compared as a whole; "
             "compare it without `by`, or by fold"
         )
     folds = subject.folds_a or subject.folds_b

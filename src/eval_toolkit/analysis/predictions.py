@@ -1,4 +1,4 @@
-"""Metrics and differences recomputed from stored predictions, without inference."""
+"""Metrics and differences recomputed from stored predictions, without running a model."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -145,7 +145,7 @@ def bootstrap_metric_from_predictions(
     slice: str | None = None,  # noqa: A002 - the column's name
     **resampling: Unpack[Resampling],
 ) -> dict[str, Any]:
-    """Compute any metric with any interval from stored predictions, without inference.
+    """Compute any metric with any interval from stored predictions, without running a model.
 
     Parameters
     ----------

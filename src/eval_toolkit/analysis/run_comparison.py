@@ -72,14 +72,14 @@ class RunComparison(Tabled):
         ]
         if len(found) == 1:
             return found[0]
-        why = "several of" if found else "no"
+        why = "several cells for" if found else "no"
         raise MissingColumnError(f"the comparison has {why} {address!r}; it has {self._have()}")
 
     def _have(self) -> str:
         return ", ".join(repr(self.address(cell)) for cell in self.cells) or "no cells"
 
     def place(self, cell: RunDifference) -> str:
-        """Return the location of a cell for display: its slice, or its part of the slice."""
+        """Return the display name of a cell's slice, or of its part of the slice."""
         if cell.part == WHOLE:
             return cell.slice
         several = len({one.slice for one in self.cells}) > 1
@@ -186,7 +186,7 @@ def in_words(slice_name: str, part: str, scorer: str) -> str:
 
 
 def _absent(cell: RunDifference) -> str:
-    """Describe the sides on which units have no value; units missing on both sides count for A."""
+    """Describe on which sides units have no value; units missing on both sides count for A."""
     in_a, in_b = cell.n_failed - cell.n_lost, cell.n_lost
     if not in_a:
         return f"{in_b} units have no value in B"

@@ -111,7 +111,7 @@ def matched_subjects(
     pairs: Mapping[str, str] | None,
     match: MatchSpec,
 ) -> Matched:
-    """Return comparable slices and scorers: paired by name, explicitly, or as the only ones."""
+    """Return the slices and scorers to compare: paired as requested, by name, or the only ones."""
     of_a, of_b = _known(a), _known(b)
     theirs = _slice_names(a, b, of_a, of_b, match.slices)
     of_b = _under_our_names(of_b, theirs)
@@ -127,7 +127,7 @@ def matched_subjects(
     if not both:
         raise MissingColumnError(
             f"run {a.run_id!r} and run {b.run_id!r} have nothing in common: A has "
-            f"{_listed(of_a)}; B has {_listed(of_b)}. Pair scorers of different names with `pairs`"
+            f"{_listed(of_a)}; B has {_listed(of_b)}. Pair scorers that have different names with `pairs`"
         )
     notes: list[str] = []
     subjects = []
@@ -363,7 +363,9 @@ def _stored_task(name: str, subject: Subject) -> Task:
     try:
         return _named_task(name, subject)
     except InvalidInputError:
-        reason = f"the runs do not store how {name} is made; in Python pass its spec in `metrics`"
+        reason = (
+            f"the runs do not store how {name} is computed; in Python pass its spec in `metrics`"
+        )
         return Task(name, None, None, None, reason)
 
 

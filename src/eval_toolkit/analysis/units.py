@@ -207,7 +207,7 @@ def shared_groups(sides: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
     for name in others:
         if not _same_partition(grouped[first], grouped[name]):
             raise InvalidInputError(
-                f"{first} and {name} put the same units into different groups; use one grouping "
+                f"{first} and {name} assign the same units to different groups; use one grouping "
                 "for both"
             )
     return grouped[first]
@@ -247,7 +247,7 @@ def common_units(a: Records, b: Records, *, on_mismatch: str, where: str) -> Com
         row = int(np.argmax(differs))
         what = "content hash" if hash_a[row] != hash_b[row] and not unhashed[row] else "label"
         raise ArtifactError(
-            f"{where}: unit {str(ids[row])!r} has another {what} in B than in A "
+            f"{where}: unit {str(ids[row])!r} has a different {what} in B than in A "
             f"({int(differs.sum())} of {len(ids)} common units differ); it is not the same unit. "
             "Leave them out with on_mismatch='drop'"
         )

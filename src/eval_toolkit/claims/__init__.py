@@ -1,7 +1,8 @@
 """Claims about a run, and gates that check them.
 
 In Python, a `ClaimSpec` combines gates, and `evaluate_claims` returns a `ClaimReport`. For files,
-`load_claims` reads ``claims.toml``, and `evaluate_gate` checks a run, optionally with a baseline.
+`load_claims` reads ``claims.toml``, and `evaluate_gate` checks a run, optionally against a
+baseline.
 """
 
 from typing import TYPE_CHECKING

@@ -20,7 +20,7 @@ def _named(value: Any, name: str) -> None:
     if not isinstance(value, str):
         raise InvalidTypeError(f"`{name}` must be text, got {value!r}")
     if not value:
-        raise InvalidInputError(f"`{name}` is empty; it must not be")
+        raise InvalidInputError(f"`{name}` is empty; it must be a non-empty text")
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,11 +213,11 @@ def _tables(file: Path) -> list[Any]:
     unknown = [key for key in payload if key != "claim"]
     if unknown:
         raise InvalidInputError(
-            f"{file}: has the key {unknown[0]!r}; a claims file holds [[claim]] tables only"
+            f"{file}: unknown key {unknown[0]!r}; a claims file contains only [[claim]] tables"
         )
     tables = payload.get("claim")
     if not isinstance(tables, list) or not tables:
-        raise InvalidInputError(f"{file}: has no [[claim]]; write one table per claim")
+        raise InvalidInputError(f"{file}: has no [[claim]] tables; write one per claim")
     return tables
 
 
@@ -228,7 +228,7 @@ def _claim(table: Any) -> Claim:
         if key not in _KEYS:
             near = difflib.get_close_matches(key, _KEYS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"the keys are {', '.join(_KEYS)}"
-            raise InvalidInputError(f"there is no key {key!r}; {hint}")
+            raise InvalidInputError(f"unknown key {key!r}; {hint}")
     _check_form(table)
     return Claim(**{key: _READERS[key](value, key) for key, value in table.items()})
 
@@ -239,25 +239,27 @@ def _check_form(table: Mapping[str, Any]) -> None:
         raise InvalidInputError("has no name; every claim needs one")
     forms = [form for form in _FORMS if form in table]
     if not forms:
-        raise InvalidInputError(f"says nothing; it needs one of {', '.join(_FORMS)}")
+        raise InvalidInputError(f"has no condition; it needs one of {', '.join(_FORMS)}")
     extra = [form for form in forms[1:] if not (form in _SIZES and forms[0] in _SIZES)]
     if extra:
-        raise InvalidInputError(f"says both {forms[0]} and {extra[0]}; write two claims")
+        raise InvalidInputError(f"has both {forms[0]} and {extra[0]}; write two claims")
     takes = _FORMS[forms[0]]
     if _AT in table and "slice" in takes:
         takes = (_AT, *(key for key in takes if key not in _CELL))
         known = next((key for key in _CELL if key in table), None)
         if known is not None:
-            raise InvalidInputError(f"has both at and {known}; the address says all of it")
+            raise InvalidInputError(
+                f"has both at and {known}; remove {known}, since the address contains it"
+            )
         (Address.parse if forms[0] in ("require", "non_inferior_by") else parse_part)(
             _text(table[_AT], _AT)
         )
     for key in table:
         if key not in (*_ALWAYS, forms[0], *takes):
-            raise InvalidInputError(f"the key {key!r} has no meaning beside {forms[0]!r}")
+            raise InvalidInputError(f"the key {key!r} does not apply to claims with {forms[0]!r}")
     for key in takes:
         if key not in table and key not in _OPTIONAL and key not in _SIZES:
-            raise InvalidInputError(f"{forms[0]} needs a {key}, or `at` with the address")
+            raise InvalidInputError(f"{forms[0]} needs the key {key!r}, or 'at' with an address")
 
 
 def _text(value: Any, key: str) -> str:
@@ -280,13 +282,13 @@ def _path(value: Any, key: str) -> MetricPath:
 
 def _count(value: Any, key: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidInputError(f"`{key}` is {value!r}; it must be a whole number above 0")
+        raise InvalidInputError(f"`{key}` is {value!r}; it must be a positive integer")
     return value
 
 
 def _number(value: Any, key: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-        raise InvalidInputError(f"`{key}` is {value!r}; it must be a number above 0")
+        raise InvalidInputError(f"`{key}` is {value!r}; it must be a positive number")
     if key == "max_fpr" and value > 1:
         raise InvalidInputError(f"`{key}` is {value!r}; a rate is at most 1")
     return float(value)
@@ -296,9 +298,7 @@ def _flag(value: Any, key: str) -> bool:
     if not isinstance(value, bool):
         raise InvalidInputError(f"`{key}` is {value!r}; it must be true or false")
     if not value and key not in _OPTIONAL:
-        raise InvalidInputError(
-            f"`{key}` is false, which claims nothing; write true or leave it out"
-        )
+        raise InvalidInputError(f"`{key}` is false, which claims nothing; write true or omit it")
     return value
 
 

@@ -64,7 +64,7 @@ def required_slice_gate(slice_name: str, *, severity: Severity = "error") -> Evi
 
     def decide(result: Payload, manifest: Payload) -> Verdict:
         entry_of(Results.of(result), slice_name)
-        return True, f"slice {slice_name!r} is there", {}
+        return True, f"slice {slice_name!r} exists", {}
 
     return verdict_gate(f"required_slice:{slice_name}", decide, severity=severity)
 
@@ -99,7 +99,7 @@ def required_scorer_gate(
         reasons = [reason for block in found if (reason := absence(block))]
         where = f"scorer {scorer!r} on slice {slice_name!r}"
         if not reasons:
-            return True, f"{where} is there", {}
+            return True, f"{where} exists", {}
         often = f" (in {len(reasons)} of {len(found)} folds)" if len(found) > 1 else ""
         return False, f"{where} {was(reasons[0])}{often}", {"reason": reasons[0]}
 
@@ -387,7 +387,7 @@ def low_fpr_feasibility_gate(
         bound = wilson_interval(0, n_negative, confidence=level).high or 0.0
         message = (
             f"{n_negative} negative rows of {slice_name!r} can show a false-positive rate of "
-            f"{bound:.3g} at best; {ceiling:g} is asked for"
+            f"{bound:.3g} at best; {ceiling:g} is required"
         )
         return bound <= ceiling, message, {"n_negative": n_negative, "lowest_bound": bound}
 
@@ -426,6 +426,6 @@ def paired_diff_present_gate(
         if reason := next(filter(None, map(absence, found)), ""):
             return False, f"{where} {was(reason)}", {"reason": reason}
         evidence = {"difference": found[0]} if len(found) == 1 else {"differences": found}
-        return True, f"{where} is there", evidence
+        return True, f"{where} exists", evidence
 
     return verdict_gate(f"paired_diff_present:{slice_name}:{diff_key}", decide, severity=severity)

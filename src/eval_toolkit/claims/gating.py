@@ -1,4 +1,4 @@
-"""`evaluate_gate`: check a run against claims, optionally with a baseline."""
+"""`evaluate_gate`: check a run against claims, optionally with a baseline run."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -122,9 +122,7 @@ def evaluate_gate(
         if claim.non_inferior_by is None:
             gate = claim_gate(claim)
         elif against is None:
-            raise InvalidInputError(
-                f"claim {claim.name!r} is about a baseline; give one (--baseline RUN)"
-            )
+            raise InvalidInputError(f"claim {claim.name!r} needs a baseline run (--baseline RUN)")
         else:
             gate = _non_inferiority_gate(claim, against, candidate, compare)
         made.append(ClaimSpec(claim.name, (gate,), description=claim.description))
@@ -294,7 +292,7 @@ def _non_inferior(claim: Claim, where: str, cell: RunDifference, notes: Sequence
     if cell.n_folds_failed:
         return False, f"{where} cannot be compared: {cell.reason}", evidence
     if cell.ci_low == cell.ci_high:
-        unseen = "its interval has no width, so no spread was seen and nothing is shown"
+        unseen = "its interval has zero width, since no spread was observed; this is not evidence"
         return False, f"{where} cannot be compared: {unseen}", evidence
     if better_high is None:
         raise InvalidInputError(
@@ -315,8 +313,8 @@ def _non_inferior(claim: Claim, where: str, cell: RunDifference, notes: Sequence
         if (reach < bound) == better_high:  # beyond the interval
             bound = reach
             unseen = (
-                f"failures that {cell.n_units} units need not show, as large as values differ, may "
-                "move it so far; the bounds of the column are not known"
+                f"the bound allows for failures that {cell.n_units} units may not contain, each as large "
+                "as the range of values, since the column has no known bounds"
             )
     passed = bound > -margin if better_high else bound < margin
     new = (

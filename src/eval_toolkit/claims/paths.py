@@ -35,7 +35,7 @@ def shown(path: MetricPath) -> str:
     else:
         raise InvalidTypeError(f"a path must be a text or a list of keys, got {path!r}")
     if not keys or not all(isinstance(key, str) and key for key in keys):
-        raise InvalidInputError(f"a path is a text or a list of keys, not empty, got {path!r}")
+        raise InvalidInputError(f"a path must be a non-empty text or list of keys, got {path!r}")
     return ".".join(keys)
 
 
@@ -64,9 +64,9 @@ def _nothing_at(trail: _Trail) -> str:
     if trail.rest in _BOUNDS and not isinstance(node, Mapping):
         return f"{node!r} is a number without an interval"
     if trail.rest in _BOUNDS and "value" in node:
-        return f"the cell has no interval: {node.get('reason') or 'none was made'}"
+        return f"the cell has no interval: {node.get('reason') or 'none was computed'}"
     have = ", ".join(map(repr, node)) if isinstance(node, Mapping) else ""
-    return f"there is no {trail.rest!r}; there is {have or 'nothing'}"
+    return f"there is no {trail.rest!r}; available: {have or 'nothing'}"
 
 
 def _follow(node: Any, path: MetricPath) -> _Trail:
@@ -210,11 +210,15 @@ def number_at(payload: Any, path: MetricPath) -> tuple[float | None, str, Any]:
     if absent:
         return None, was(absent), trail.value
     if not trail.complete:
-        return None, f"is not there: {_nothing_at(trail)}", None
+        return None, f"is missing: {_nothing_at(trail)}", None
     found = value = trail.value
     if isinstance(found, Mapping):
         if "value" not in found:
-            return None, f"is an object with {', '.join(map(repr, found)) or 'nothing'}", found
+            return (
+                None,
+                f"is not a number but an object with {', '.join(map(repr, found)) or 'no keys'}",
+                found,
+            )
         value = found["value"]
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None, f"is {value!r}, which is not a number", found

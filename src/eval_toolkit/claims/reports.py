@@ -291,7 +291,9 @@ def _named_claim(name: Any, claim: Any) -> ClaimResult:
     """Return the claim under a name, given as a result or as the results of its gates."""
     if isinstance(claim, ClaimResult):
         if claim.name != name:
-            raise InvalidInputError(f"claims[{name!r}] has the name {claim.name!r}")
+            raise InvalidInputError(
+                f"claims[{name!r}] has the name {claim.name!r}; key and name must be equal"
+            )
         return claim
     gates = tuple(claim) if isinstance(claim, Sequence) else ()
     if not gates or not all(isinstance(gate, GateResult) for gate in gates):

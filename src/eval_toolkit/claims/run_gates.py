@@ -63,7 +63,7 @@ def headline_present_gate(
 
     def decide(result: Payload, manifest: Payload) -> Verdict:
         if has(result, path):
-            return True, f"{name} is there", {}
+            return True, f"{name} exists", {}
         results = Results.of(result)
         tested = {f"{one}, {fold}" for one in results.slices for fold in results.folds}
         tested = tested or {*results.slices}
@@ -211,7 +211,7 @@ def source_role_gate(
         missing = [role for role in roles if role not in played]
         named = ", ".join(map(repr, missing))
         message = f"the manifest has no source with the role {named}" if missing else ""
-        return not missing, message or "every role has a source", {"roles": sorted(played)}
+        return not missing, message or "every required role has a source", {"roles": sorted(played)}
 
     return verdict_gate(f"source_role:{','.join(roles)}", decide, severity=severity)
 

@@ -1,4 +1,4 @@
-"""The ``eval-toolkit`` command; each subcommand is a thin wrapper of the library."""
+"""The ``eval-toolkit`` command; each subcommand is a thin wrapper around the library."""
 
 from eval_toolkit.cli.main import main
 

@@ -27,7 +27,7 @@ from eval_toolkit.runs.open import JOURNAL
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _RUNS = Path("runs")
 ONLY_RANKED = "eval_toolkit.only_ranked"
-"""Entry of a command's context: pages of single runs are left out, for formats of one document."""
+"""Key in a command's context: omit the pages of single runs, for formats with one document."""
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 reasoning_option = click.option(
     "--reasoning-tags",
@@ -119,7 +119,7 @@ def progress_bar(
 ) -> Iterator[ProgressBar | None]:
     """Yield a progress display on standard error, or None with ``--quiet``.
 
-    ``begins`` returns a line about the first progress, which is printed before anything is asked.
+    ``begins`` returns a line to print at the first update, before any request is sent.
     """
     if quiet or sys.stderr is None:
         yield None

@@ -54,7 +54,7 @@ def resamples_of(done: Outcome) -> list[int]:
 def blocks_page(
     done: Outcome, config: Mapping[str, Any], lead: Sequence[str], sampling: Sampling
 ) -> Page:
-    """Return the page of a score: results as data, one table, and why cells are empty."""
+    """Return the page of ``score``: the results, one table, and the reasons for empty cells."""
     payload = {
         "schema_version": "v1",
         "run_id": done.results["run_id"],

@@ -22,7 +22,7 @@ from eval_toolkit.loaders.predictions import Parts, Predictions, read_prediction
 
 _HASH = "content hash"
 _SHOWN = 3
-"""Ids shown of each file if they have none in common."""
+"""Number of ids shown of each file if the files have none in common."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Joined:
     only_first_has: tuple[str, ...] = ()
     """Slice and group columns that are missing in other files."""
     n_only: tuple[int, ...] = ()
-    """Number of rows of each file that another one does not have."""
+    """Number of rows of each file that another file lacks."""
     n_dropped: int = 0
 
     @property
@@ -70,7 +70,7 @@ class Joined:
             lines.append(f"left out: {', '.join(only)}, {self.n_dropped} that differ")
         if self.only_first_has:
             lines.append(
-                f"read from {self.names[0]}, missing elsewhere: {', '.join(self.only_first_has)}"
+                f"columns read from {self.names[0]} only: {', '.join(self.only_first_has)}"
             )
         return [*lines, *self.rows.notes]
 
@@ -168,10 +168,10 @@ def _with_scores(first: Predictions, sides: Sequence[Predictions]) -> Prediction
 
 
 def _id_remedy(columns: Sequence[Sequence[str]]) -> str:
-    """Say what to pass as id."""
+    """Return a hint how to pair the rows by id."""
     likely = _like_ids(columns)
     if likely:
-        return f"pair by a column: type --id {shlex.quote(likely[0])}"
+        return f"pair by a column: pass --id {shlex.quote(likely[0])}"
     return "give all files an id column (--id)"
 
 
@@ -205,7 +205,9 @@ def _by_id(
         checked &= _HASH in differences
     keep: IntArray = np.flatnonzero(~differ)
     if not len(keep):
-        raise InvalidInputError(f"every row that {' and '.join(sources)} share differs")
+        raise InvalidInputError(
+            f"all common rows of {' and '.join(sources)} differ in label, content hash, slice or group"
+        )
     return (
         _with_scores(first.take(keep), [side.take(keep) for side in taken]),
         f"{key}, content hashes checked" if checked else key,
@@ -220,7 +222,7 @@ def _nothing_common(
     key: str,
     columns: Sequence[Sequence[str]],
 ) -> str:
-    """Show ids of each side, and say which option would pair the rows."""
+    """Return a message with ids of each side and the options that would pair the rows."""
     first = set(sides[0].rows.columns[key].tolist())
     alone = [at for at, side in enumerate(sides) if first.isdisjoint(side.rows.columns[key])]
     shown = [
@@ -241,7 +243,7 @@ def _nothing_common(
 
 
 def _like_ids(columns: Sequence[Sequence[str]]) -> list[str]:
-    """Return the columns of all files that may identify a row by their names."""
+    """Return the common columns whose names suggest row ids."""
     ends = ("id", "key", "uuid", "index", "text", "question", "prompt")
     return [
         name

@@ -20,7 +20,7 @@ _EVERY = "all"
 
 
 def opened_runs(paths: Sequence[str], wanted: Wanted) -> list[Run]:
-    """Open two or more runs; raise if a path is none, or if options for files are given."""
+    """Open two or more runs; raise if a path is not a run, or if options for files are given."""
     for path in paths:
         if not is_remote(path) and not local_path(path).exists():
             raise MissingFileError(f"{path}: no such folder")
@@ -41,7 +41,7 @@ def opened_runs(paths: Sequence[str], wanted: Wanted) -> list[Run]:
 
 
 def distinct_names(*choices: Sequence[str]) -> list[str]:
-    """Return the first choice of names that differ; the last is numbered if none does.
+    """Return the first choice without duplicates; if there is none, number the last.
 
     Examples
     --------

@@ -118,7 +118,7 @@ class _Gzip(gzip.GzipFile):
         self.raw = raw
 
     def close(self) -> None:
-        """Close both."""
+        """Close the gzip stream and the underlying file."""
         super().close()
         self.raw.close()
 

@@ -328,7 +328,7 @@ def _refuse_repeated(rows: Rows, column: str) -> None:
             )
         if key in seen:
             raise InvalidInputError(
-                f"{rows.where(row)}: {column!r} is {key!r} like row {seen[key] + 1}; "
+                f"{rows.where(row)}: {column!r} is {key!r}, as in row {seen[key] + 1}; "
                 "ids must be unique: drop one, or specify another column with --id"
             )
         seen[key] = row

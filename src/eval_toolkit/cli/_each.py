@@ -26,8 +26,8 @@ def check_each(
 ) -> None:
     """Print the findings of each file separately.
 
-    A file without a usual text column is skipped; a file that cannot be read is listed. Exit
-    with 2 if there is one, else with 1 if any file has an error.
+    A file without a usual text column is skipped; a file that cannot be read is listed. Exit with 2
+    if a file cannot be read, else with 1 if any file has an error.
     """
     pages, lines, failed, unread = {}, [], False, False
     found: dict[Path, None] = {}

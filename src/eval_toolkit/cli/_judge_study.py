@@ -67,9 +67,9 @@ def study(
 ) -> None:
     """Compare a judge with human labels, and correct its rate.
 
-    FILE (CSV, TSV, JSONL, JSON, Parquet) has one row per answer with the judge's verdict, and a
-    human label for a random part of them. For a RUN, --judge names a column, and --labels a
-    file with unit_id and the labels.
+    FILE (CSV, TSV, JSONL, JSON, Parquet) has one row per answer with the judge's verdict, and human
+    labels for a random sample of the rows. For a RUN, --judge names a column, and --labels a file
+    with unit_id and the labels.
 
     \b
     eval-toolkit judge study verdicts.csv --judge refusal --human label
@@ -102,7 +102,7 @@ class _Told:
     sampling: Sampling
 
     def page(self) -> Page:
-        """Return the page: the corrected rate, the agreement, and the labels to buy."""
+        """Return the page: the corrected rate, the agreement, and plans for further labels."""
         found, plans = self.found, self.next_labels
         lead = [
             (

@@ -24,7 +24,7 @@ _ATTEMPT = "attempt"
 _SHOWN = 5
 LABEL_RULES: tuple[LabelRule, ...] = ("ppi++", "by-verdict", "rogan-gladen", "labels-only")
 _ANY = 1e9
-"""Arbitrary half-width, for plans of which only the attainable widths are used."""
+"""Arbitrary half-width, for plans from which only the attainable widths are used."""
 _DRAWN = {
     "ppi++": "random sample; the judge helps",
     "by-verdict": "sampled by verdict (pass --by-verdict)",
@@ -47,14 +47,14 @@ class Judged:
 _OPTIONS = (
     click.option("--judge", required=True, metavar="COLUMN", help="Column of the judge's verdicts."),
     click.option("--human", required=True, metavar="COLUMN",
-                 help="Column of human labels; empty where there is none."),
+                 help="Column of human labels; empty for rows without one."),
     click.option("--labels", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
                  help="File of human labels, if they are not in SOURCE; joined on --id."),
     click.option("--id", "key", metavar="COLUMN",
                  help="Column of row ids; by default unit_id, row_id or id."),
     click.option("--group", metavar="COLUMN",
-                 help="Column of groups: rows in one group are not independent. A run stores "
-                     "its own."),
+                 help="Column of groups: rows in one group are not independent. Not "
+                     "needed for a run, which stores its own groups."),
     click.option("--positive", metavar="LABEL", multiple=True,
                  help=(
                      "Label that counts as 1 if labels are words; all others count as 0. "
@@ -132,7 +132,7 @@ def _of_run(
     run = Run.open(source)
     if len(run.subjects) != 1:
         raise InvalidInputError(
-            f"{source}: holds {len(run.subjects)} sets of records; a study needs a run with "
+            f"{source}: has {len(run.subjects)} sets of records; a study needs a run with "
             "exactly one"
         )
     records = run.records(*run.subjects[0])
@@ -199,26 +199,28 @@ def _joined(
     for row, one in enumerate(zip(_all_there(rows, str(found)), tries, strict=True)):
         if one in place:
             raise InvalidInputError(
-                f"{rows.where(row)}: {found!r} is {one[0]!r} as in row {place[one] + 1}; "
-                "ids of labels must be unique"
+                f"{rows.where(row)}: {found!r} is {one[0]!r}, as in row {place[one] + 1}; "
+                "the ids of labels must be unique"
             )
         place[one] = row
     of = [str(attempt) for attempt in attempts or ()] if several else [""] * len(ids or ())
     keys = list(zip(ids or (), of, strict=True))
     if len(set(keys)) < len(keys):
         raise InvalidInputError(
-            f"{source}: holds several answers per {found}, and {labels} does not identify the "
+            f"{source}: has several answers per {found}, and {labels} does not identify the "
             f"labelled answer; add a column {_ATTEMPT!r}"
         )
     at = [place.get(one) for one in keys]
     known = len(place) - len(set(place) - set(keys))
     if not known:
         raise InvalidInputError(
-            f"{labels}: no {found!r} occurs in {source}; the first is {next(iter(place))[0]!r}"
+            f"{labels}: no {found!r} in it is a unit of {source}; the first is {next(iter(place))[0]!r}"
         )
     left = len(place) - known
     return _Beside(
-        rows, at, (f"{left:,} labels of units that are not in the source",) if left else ()
+        rows,
+        at,
+        (f"{left:,} labels are unused: their units are not in the source",) if left else (),
     )
 
 

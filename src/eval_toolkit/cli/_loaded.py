@@ -21,7 +21,7 @@ from eval_toolkit.thresholds import ThresholdResult
 def loaded_data(spec: str) -> dict[str, Data]:
     """Return the splits of a loader by name.
 
-    Messages that would name a file name the loader.
+    Messages name the loader instead of a file.
     """
     loader = load_loader(spec)
     name = name_and_options(spec)[0]
@@ -105,11 +105,13 @@ class NamedCheck(_Named):
         found: LeakageFinding = self._called("validate", splits, gives=LeakageFinding)
         for split, rows in (found.drop_indices or {}).items():
             if split not in splits:
-                self._fails(f"it returned rows of {split!r}; the splits are {', '.join(splits)}")
+                self._fails(
+                    f"it returned rows of {split!r}, which is not a split; the splits are {', '.join(splits)}"
+                )
             n = len(splits[split].y_true)
             for row in rows:
                 if not 0 <= row < n:
-                    self._fails(f"it names row {row} of {split!r}, which has {n} rows")
+                    self._fails(f"it returned row {row} of {split!r}, which has {n} rows")
         return found
 
 

@@ -35,7 +35,7 @@ class ModelChoice:
 
 
 _HTTP = (
-    click.option("--base-url", metavar="URL", help="openai: base URL of the server, ending in /v1; judges are asked there, too.  [default: $OPENAI_BASE_URL, else OpenAI]"),
+    click.option("--base-url", metavar="URL", help="openai: base URL of the server, ending in /v1, also for judges.  [default: $OPENAI_BASE_URL, else OpenAI]"),
     click.option(
         "--api-key-env", metavar="NAME", help="openai: environment variable with the API key."
     ),
@@ -46,9 +46,9 @@ _HTTP = (
                  help="openai: maximum number of requests per minute."),
     click.option("--tpm", "tokens_per_minute", type=click.IntRange(1),
                  help="openai: maximum number of tokens per minute."),
-    click.option("--prices", metavar="IN,OUT|FILE", help="openai: prices per million input and output tokens, or a TOML file with `currency` and [models], for judges, too."),
+    click.option("--prices", metavar="IN,OUT|FILE", help="openai: prices per million input and output tokens, or a TOML file with `currency` and [models]; also for judges."),
     click.option("--max-cost", type=click.FloatRange(min=0, min_open=True), metavar="AMOUNT",
-                 help="openai: most that this command may spend, judges included; needs --prices. Answers are kept."),
+                 help="openai: maximum cost of this command, judges included; needs --prices. Finished answers are kept."),
 )  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def _server(
     prices: str | None,
     max_cost: float | None,
 ) -> AbstractContextManager[None]:
-    """Return the context in which models without an address are asked at the user's server."""
+    """Return a context in which models without an address use the user's server."""
     listed = None
     if prices is not None:
         from eval_toolkit.models.prices import Prices, read_prices

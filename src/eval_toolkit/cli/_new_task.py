@@ -18,7 +18,9 @@ from eval_toolkit.tasks.templates import FieldSpec
 
 @click.command()
 @click.argument("questions", type=click.Path(dir_okay=False))
-@click.option("--out", metavar="FILE", help="Task file.  [default: beside QUESTIONS, as .toml]")
+@click.option(
+    "--out", metavar="FILE", help="Task file to write.  [default: QUESTIONS with suffix .toml]"
+)
 @click.option("--prompt", metavar="TEXT", help="Prompt with columns in braces: {question}.")
 @click.option("--answer", metavar="COLUMN", help="Column with the reference.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
@@ -27,15 +29,15 @@ def new(
 ) -> None:
     """Write a task file for QUESTIONS, a table with a question and a reference per row.
 
-    The columns are guessed; the file says what every line does, and is there to be edited.
+    The columns are guessed; comments explain every line, and the file is meant to be edited.
     """
     file = Path(questions)
     target = Path(out) if out else file.with_name(f"{file.name.partition('.')[0]}.toml")
     if target.exists() and not overwrite:
-        raise InvalidInputError(f"{target}: exists already; type --overwrite, or --out FILE")
+        raise InvalidInputError(f"{target}: exists already; pass --overwrite, or --out FILE")
     rows = read_rows(file, "test")
     if not rows:
-        raise InvalidInputError(f"{file}: there are no questions")
+        raise InvalidInputError(f"{file}: has no questions")
     found = guess_columns(rows, prompt=prompt, answer=answer, place=str(file))
     data = file.name if target.parent.resolve() == file.parent.resolve() else str(file.resolve())
     text = _text(found, target.stem, data, prompt or f"{{{found.question}}}", list(rows[0]))
@@ -53,9 +55,11 @@ def _text(found: Columns, name: str, data: str, prompt: str, columns: list[str])
         "[task]",
         _line("name", name),
         _line("data", data, "beside this file; also CSV, JSON, Parquet, Excel"),
-        _line("id", found.id, "a name for each question; without it, its content"),
-        _line("subject", found.subject, "results by subject, too", example="category"),
-        _line("group", found.group, "questions that are not independent", example="passage"),
+        _line("id", found.id, "id of each question; by default a hash of its content"),
+        _line("subject", found.subject, "also report results by subject", example="category"),
+        _line(
+            "group", found.group, "questions of one group are not independent", example="passage"
+        ),
         *([_line("context", [found.grader], "the grader of an item")] if found.grader else []),
         "",
         "[prompt]",
@@ -77,7 +81,7 @@ def _text(found: Columns, name: str, data: str, prompt: str, columns: list[str])
         _line("max_tokens", None, "longest answer", example=256),
         _line("stop", None, "ends an answer", example=["\n\n"]),
         "",
-        "[graders.match]  # by what an item has: its column grader, choices, a number, else the text",
+        "[graders.match]  # depends on the item: its column grader, else choices, number or text",
         "# [graders.includes]  # others: eval-toolkit graders list",
         "",
     ]

@@ -102,7 +102,7 @@ _ROWS = (
     click.option(
         "--scale",
         type=click.Choice(["probability", "percent", "logit"]),
-        help="Scale of the scores: percent from 0 to 100 and log-odds become probabilities.",
+        help="Scale of the scores: percent from 0 to 100 and log-odds are converted to probabilities.",
     ),
 )
 _LABELS = (
@@ -143,7 +143,7 @@ _BY = click.option(
 def grouped(name: str, kind: type) -> Callable[[_Command], _Command]:
     """Pass the options that are fields of a dataclass as a single argument.
 
-    ``name`` is that of the command's argument.
+    ``name`` is the name of the command's argument.
     """
     own = [item.name for item in fields(kind)]
 
@@ -297,7 +297,7 @@ _METHOD = click.option(
     "--method",
     type=click.Choice(METHODS, case_sensitive=False),
     help=(
-        "Bootstrap method of the intervals.  [default: score intervals, which are valid with "
+        "Bootstrap method for the intervals.  [default: score intervals, which are valid with "
         "few rows]"
     ),
 )

@@ -54,7 +54,7 @@ _RUN = "run"
 def labels(judged: Judged, width: float, methods: Any, confidence: float, output: Output) -> None:
     """Plan how many human labels to buy, from a judge and the existing labels.
 
-    FILE or RUN are as in `judge study`, with at least 20 labels on a random part.
+    FILE or RUN are as in `judge study`, with at least 20 labels on a random sample.
 
     \b
     eval-toolkit plan labels verdicts.csv --judge refusal --human label --width 0.1
@@ -138,7 +138,7 @@ def attempts(
     """Plan the number of items and of attempts per item.
 
     Report what more attempts save, and what a judge's errors cost.
-    `plan variance` measures --item-sd and --within-sd on a run with several attempts.
+    `plan variance` estimates --item-sd and --within-sd from a run with several attempts.
 
     \b
     eval-toolkit plan attempts --effect 0.03 --item-sd 0.15 --within-sd 0.35
@@ -222,7 +222,7 @@ def variance(
 ) -> None:
     """Plan whether to buy more items or more attempts.
 
-    Report the sources of variance in a run. Several runs on the same items, with other prompts
+    Report the sources of variance in a run. Several runs on the same items, with different prompts
     or seeds, are levels of the factor "run".
 
     \b
@@ -245,7 +245,9 @@ def _together(runs: Sequence[str], metric: str) -> Records:
     for _, path in named:
         run = Run.open(path)
         if len(run.subjects) != 1:
-            raise InvalidInputError(f"{path}: holds {len(run.subjects)} sets of records, not one")
+            raise InvalidInputError(
+                f"{path}: has {len(run.subjects)} sets of records; pass a run with exactly one"
+            )
         parts.append(run.records(*run.subjects[0]))
         if metric not in parts[-1].columns:
             have = ", ".join(map(repr, parts[-1].columns))

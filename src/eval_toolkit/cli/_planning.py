@@ -43,7 +43,7 @@ confidence_option = click.option(
     type=Between,
     default=0.95,
     show_default=True,
-    help="Confidence level of the interval; the significance level of a test is 1 minus it.",
+    help="Confidence level of the interval; the significance level of a test is 1 - LEVEL.",
 )
 power_option = click.option(
     "--power",

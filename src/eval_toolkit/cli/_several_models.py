@@ -23,7 +23,7 @@ def run_each(context: click.Context, models: Sequence[str], asked: Asked) -> Non
     several = list(dict.fromkeys(models))
     for option in ("replay", "measure"):
         if context.params.get(option) is not None:
-            raise click.UsageError(f"--{option} takes answers of one model; give one --model")
+            raise click.UsageError(f"--{option} applies to one model; give one --model")
     context.meta[ONLY_RANKED] = asked.output.form != "text"
     done, code = {}, 0
     for name, folder in zip(several, _folders(several, asked.out), strict=True):

@@ -296,9 +296,9 @@ class _Found:
             if corpus.rate.ci is not None:
                 notes.append(f"rate in the corpus {estimate(corpus.rate)}")
         else:
-            notes.append("not checked: a corpus (--corpus)")
+            notes.append("not checked: items in a corpus (pass --corpus)")
         if self.shots is None:
-            notes.append("not checked: examples, the task is asked without (--fewshot)")
+            notes.append("not checked: few-shot examples; the prompts have none (pass --fewshot)")
         return notes
 
 

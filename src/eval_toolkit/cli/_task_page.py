@@ -56,7 +56,9 @@ def estimate_page(
         rows.append(("cost in total, at most", cost_text(total)))
     notes = [f"tokens: {planned.how}"]
     if judging:
-        notes.append("judges: answers as long as they may be, or 256 tokens without a limit")
+        notes.append(
+            "judges: answers are assumed to have maximum length, or 256 tokens without a limit"
+        )
     if stops:
         notes.append("upper bound: the run may stop early")
     lead = [f"task {task.NAME}: dry run, no request was sent"]
@@ -72,8 +74,8 @@ def answers_page(done: Outcome) -> Page:
     """Return the page of graded answers of any origin."""
     config = done.results["config"]
     lead = [
-        f"{config['task']['name']}: {len(done.records):,} answers, graded without asking a model"
-        + (", but for judges" if done.judges else ""),
+        f"{config['task']['name']}: {len(done.records):,} answers, graded without querying a model"
+        + (", except for judges" if done.judges else ""),
         f"{100 * config['confidence']:g} % intervals, seed {config['seed']}",
     ]
     tables = [_overall(done.card)]
@@ -103,7 +105,7 @@ def _stopped(told: Mapping[str, Any], scope: str) -> str:
     """Explain why the run stopped early, what was saved, and what its intervals cover."""
     used, total, beyond = told["n_used"], told["n_total"], told["n_beyond"]
     of = "" if scope == "population" else ", for the score on exactly these items,"
-    held = f"the intervals{of} hold at every look"
+    held = f"the intervals{of} are valid at every look"
     if used == total:
         return f"not stopped early: {told['reason']}; {held}"
     late = f" ({beyond:,} more were in progress and are stored)" if beyond else ""

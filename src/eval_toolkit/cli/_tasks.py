@@ -26,7 +26,7 @@ _OPTIONS = {
                                     help="Shuffle the choices of each item."),
     "prompt": click.option("--prompt", metavar="TEXT", help="Prompt with columns in braces: \"{question} Answer briefly.\"; "
                            "for tables of questions and task files."),
-    "system": click.option("--system", metavar="TEXT", help="System message, likewise."),
+    "system": click.option("--system", metavar="TEXT", help="System message; columns in braces as in --prompt."),
     "answer": click.option("--answer", metavar="COLUMN", help="Column with the reference, if its name is not recognised."),
     "revision": click.option("--revision", help="Commit of a dataset on the hub."),
     "seed": click.option("--seed", type=click.IntRange(0),

@@ -14,13 +14,13 @@ import click
 # Advice in library messages, with the corresponding advice for the command line.
 _PHRASES = {
     "quoting=False treats": "--no-quoting treats",
-    "pass keyed=False": "say --no-id",
-    "divide them by 100, unless": "type --scale percent, unless",
+    "pass keyed=False": "pass --no-id",
+    "divide them by 100, unless": "pass --scale percent, unless",
     "positive one, or use 1 - score": "positive one with --positive",
     "which is not in label_map (": "which is none of the labels (",
     "); add it there": ")",
-    "pass a `label_map` from label to 0 or 1": "type --labels NEGATIVE,POSITIVE, or --positive LABEL",
-    "pass overwrite=True": "say --overwrite",
+    "pass a `label_map` from label to 0 or 1": "pass --labels NEGATIVE,POSITIVE, or --positive LABEL",
+    "pass overwrite=True": "pass --overwrite",
     "with `pairs`": "with --pair A=B",
     "`columns`={'answer': …}": "--answer-column",
     "`columns`={'reference': …}": "--reference-column",
@@ -33,8 +33,8 @@ _PHRASES = {
     "Pass `strata` (the verdicts, if labels were sampled by verdict) or `weights` "
     "(1 / probability of a label)": "Use --by-verdict if labels were sampled by verdict",
     "`costs` names": "--cost names",
-    "attempts; ask for at least ": "attempts; say --attempts ",
-    "rollouts; ask for at least ": "rollouts; say --rollouts-per-seed ",
+    "attempts; ask for at least ": "attempts; pass --attempts ",
+    "rollouts; ask for at least ": "rollouts; pass --rollouts-per-seed ",
     "writing it was interrupted": "writing it was interrupted; eval-toolkit doctor says what to do",
     "give one of them another `name`": "give one of them another name, as in bleu{name='other'}, "
     "if `graders show` lists that option, or leave it out",
@@ -44,7 +44,7 @@ _PHRASES = {
     "use 'bootstrap'": "leave it out",
     "give it numbers by a mapping or a callable": "TEXT answers open questions only",
 }
-_PAIRS = " Pair scorers of different names with `pairs`"
+_PAIRS = " Pair scorers that have different names with `pairs`"
 # Library arguments whose options have a different name.
 _OTHER_NAMES = {
     "width": "--until-width",
@@ -94,7 +94,7 @@ def in_options(message: str, command: click.Command | None = None) -> str:
         option = options.get(flag or name or refused)
         if option is None:
             return match[0]
-        return f"say {option}" if flag else option if refused else f"{option} {shlex.quote(value)}"
+        return f"pass {option}" if flag else option if refused else f"{option} {shlex.quote(value)}"
 
     message = _LABEL_PAIR.sub(_as_pair, message)
     message = _ARGUMENT.sub(lambda found: options.get(found[1], found[0]), message)
@@ -103,7 +103,7 @@ def in_options(message: str, command: click.Command | None = None) -> str:
 
 def _as_pair(found: re.Match[str]) -> str:
     negative, positive = (word[1:-1] for word in found.groups())
-    return f"type --labels {shlex.quote(f'{negative},{positive}')}, the positive one last"
+    return f"pass --labels {shlex.quote(f'{negative},{positive}')}, the positive one last"
 
 
 def _options_of(command: click.Command | None) -> dict[str, str]:

@@ -13,13 +13,13 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 Until: TypeAlias = UntilWidth | UntilDecided | None
 _OPTIONS = (
     click.option("--until-width", type=click.FloatRange(0, min_open=True), metavar="W",
-                 help="Stop when the interval of the (first) metric is at most W wide."),
+                 help="Stop when the interval of the first metric, or of --until-metric, is at most W wide."),
     click.option("--until-decided", is_flag=True,
                  help="Stop when this run is significantly better or worse than --against."),
     click.option("--against", type=click.Path(exists=True, file_okay=False), metavar="RUN",
                  help="Run that --until-decided compares with, item by item."),
     click.option("--until-metric", metavar="NAME",
-                 help="Metric of --until-width and --until-decided."),
+                 help="Metric used by --until-width and --until-decided."),
     click.option("--until-scope", type=click.Choice(["population", "benchmark"]),
                  default="population", show_default=True,
                  help="Scope of the intervals: the population of items, or exactly these items."),
@@ -55,11 +55,11 @@ def _rule(
     if width is not None and against is not None:
         raise click.UsageError("give --until-width or --until-decided, not both")
     if margin is not None and against is None:
-        raise click.UsageError("--margin is for --until-decided")
+        raise click.UsageError("--margin needs --until-decided")
     if width is not None:
         return UntilWidth(width, metric, scope)
     if against is not None:
         return UntilDecided(Run.open(against), metric, margin or 0.0, scope)
     if metric is not None:
-        raise click.UsageError("--until-metric is for --until-width and --until-decided")
+        raise click.UsageError("--until-metric needs --until-width or --until-decided")
     return None

@@ -16,9 +16,11 @@ _ROWS = 50
 
 @click.command()
 @click.argument("run", metavar="RUN")
-@click.option("--wrong", is_flag=True, help="Only answers that are not right, or failed.")
+@click.option("--wrong", is_flag=True, help="Only wrong or failed answers.")
 @click.option(
-    "--grade", metavar="NAME", help="Grade that decides.  [default: the first of 0 and 1]"
+    "--grade",
+    metavar="NAME",
+    help="Grade that determines what is wrong.  [default: the first 0/1 grade]",
 )
 @click.option(
     "--limit",
@@ -58,7 +60,7 @@ def answers(
 def _page(found: AnswersTable, limit: int, n: int, n_wrong: int | None) -> Page:
     lead = f"{n:,} answers"
     if n_wrong is not None:
-        lead += f", {n_wrong:,} not right by {found.by}"
+        lead += f", {n_wrong:,} wrong or failed by {found.by}"
     table = found.table(limit=limit)
     more = "; --limit N shows more, --out FILE writes all" if table.notes else ""
     shown = found.take(range(min(limit, len(found))))

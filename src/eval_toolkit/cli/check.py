@@ -163,14 +163,16 @@ def check(
         raise click.UsageError("give either FILES or --loader")
     if division.loader is not None and (fix or division.split_col or reading != Reading()):
         raise click.UsageError(
-            "a loader knows its own columns and has no files: --text, --label, --group, "
-            "--split-col, --fix and the like are for FILES"
+            "a loader defines its own columns and has no files: --text, --label, --group, "
+            "--split-col, --fix and similar options apply to FILES"
         )
     named = [NamedCheck(spec) for spec in more]
     corpus = tables.expand_paths(against) if against else []
     if each:
         if division.loader is not None or division.split_col or division.train or fix is not None:
-            raise click.UsageError("--each excludes --loader, --split-col, --train and --fix")
+            raise click.UsageError(
+                "--each cannot be combined with --loader, --split-col, --train or --fix"
+            )
 
         def alone(file: str) -> tuple[Page, LeakageReport]:
             splits = _read([file], reading, Division(target=division.target))
@@ -221,7 +223,9 @@ def _read(
     else:
         files = named_files(given)
         if division.split_col is not None and len(files) > 1:
-            raise click.UsageError("--split-col is for one file; several files are splits already")
+            raise click.UsageError(
+                "--split-col applies to one file; several files are already splits"
+            )
         also = () if division.split_col is None else (division.split_col,)
         data = {
             name: read_data(

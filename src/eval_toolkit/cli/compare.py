@@ -102,13 +102,13 @@ class Pairing:
     type=click.Choice(get_args(UnitKey)),
     default="auto",
     show_default=True,
-    help="Key that pairs the units of two runs; auto uses the id, or the key that pairs most "
+    help="Key that pairs the units of two runs; auto uses the id, or the key with the most pairs "
     "if a run is imported.",
 )
 @click.option(
     "--all-pairs",
     is_flag=True,
-    help="Compare every two of three and more systems, not each with the first.",
+    help="Compare all pairs of three or more systems, instead of each with the first.",
 )
 @direction_options
 @sampling_options(methods=False, backends=True)
@@ -188,7 +188,7 @@ def _compare_runs(
     sampling: Sampling,
     output: Output,
 ) -> None:
-    """Compare run folders: two with the additions of their kind, more in one table."""
+    """Compare run folders: two on the page of their kind, more in one table."""
     runs = dict(zip(distinct_names(*ends_of(sides)), opened_runs(sides, wanted), strict=True))
     results = {
         (a, b): compare_folders(

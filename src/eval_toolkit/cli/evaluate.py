@@ -90,7 +90,9 @@ class Saving:
     help="On leakage errors: stop and exit with 1, continue and report them, or drop the rows.",
 )
 @click.option(
-    "--splitter", metavar="NAME", help="Splitter of a single split: fit and evaluate on each fold."
+    "--splitter",
+    metavar="NAME",
+    help="Splitter that divides a single split into folds; scorers are fitted and evaluated on each.",
 )
 @click.option(
     "--on",
@@ -253,7 +255,7 @@ def _evaluated(
             scorers, slices, seed=sampling.seed, eval_split_names=shown or None, **options
         )
     if len(slices) > 1:
-        raise click.UsageError(f"--splitter splits one split; there are {', '.join(slices)}")
+        raise click.UsageError(f"--splitter needs a single split; there are {', '.join(slices)}")
     (rows,) = slices.values()
     named: dict[str, Any] = {"eval_split_names": shown} if shown else {}
     return evaluate_folded(scorers, splitter, rows, seeds=(sampling.seed,), **named, **options)

@@ -36,7 +36,9 @@ _PRINTED = "-"
     help="lm-eval and every-eval-ever: write one line per sample.  [default: if there are records]",
 )
 @click.option(
-    "--metric", metavar="NAME", help="predictions: metric whose value per unit is the score."
+    "--metric",
+    metavar="NAME",
+    help="predictions: metric whose value for a unit is exported as its score.",
 )
 @click.option("--slice", "slice_name", metavar="NAME", help="predictions: slice to export.")
 @click.option("--scorer", metavar="NAME", help="predictions: scorer to export.")
@@ -55,8 +57,8 @@ def export(
     """Write runs in another tool's format, or as a table.
 
     RUN is the folder of a finished run of any kind. Several runs make one table; in the formats
-    of other tools each has its own folder. A number that a run does not have is absent with its
-    reason, never 0.
+    of other tools each has its own folder. A missing number is exported as missing, with the
+    reason, never as 0.
 
     \b
     eval-toolkit export runs/today --to markdown
@@ -68,13 +70,15 @@ def export(
     target = out or _PRINTED
     if target == _PRINTED:
         if format_name not in SINGLE_FILE:
-            raise click.UsageError(f"{format_name} has several files; name a folder: -o FOLDER")
+            raise click.UsageError(
+                f"{format_name} consists of several files; pass a folder: -o FOLDER"
+            )
         if as_json:
             raise click.UsageError("--json lists the written files; pass a file with -o")
         made = export_files(opened, format_name, **options)
         if len(made) > 1:
             raise click.UsageError(
-                f"{format_name} of several runs has several files; pass a folder: -o FOLDER"
+                f"{format_name} writes several files for several runs; pass a folder: -o FOLDER"
             )
         _print(next(iter(made.values())))
         return

@@ -123,7 +123,7 @@ def gate(
 ) -> None:
     """Check a run against claims; exit with 1 if one fails.
 
-    Claims of severity warning never fail a gate. In GitHub Actions failed claims become
+    Claims with severity "warning" never fail the gate. In GitHub Actions failed claims become
     annotations, and the table is added to the job summary.
 
     \b

@@ -36,7 +36,7 @@ def _column_options(command: _Command) -> _Command:
     multiple=True,
     metavar="NAME",
     help="Grader: exact_match, includes, \"number_match{where='first'}\", judge{model=openai:NAME}, "
-    "… (`graders list`). Repeatable.  [default: each row by what it has]",
+    "… (`graders list`). Repeatable.  [default: match; for texts also exact_match, includes and f1]",
 )
 @click.option("--name", metavar="NAME", help="Name of the answers' origin.  [default: FILE's name]")
 @server_options
@@ -51,8 +51,8 @@ def grade(
     """Grade stored answers of any origin, without a model.
 
     FILE is CSV, JSON lines, Parquet or Excel, or - for standard input, with one row per answer.
-    No model is queried, except for judges. The result is a run like any other: compare it, report
-    it, gate it, or look at its answers.
+    Only judges query a model. The result is a run like any other: compare it, report it, gate it,
+    or look at its answers.
 
     \b
     eval-toolkit grade answers.csv

@@ -72,13 +72,13 @@ def show(name: str, output: Output) -> None:
     ]
     columns += [[metric, "over all samples", up] for metric, up in one.metrics.items()]
     tables = [
-        Table(["option", value, "what it says"], options, "options") if options else None,
+        Table(["option", value, "meaning"], options, "options") if options else None,
         Table(["column or metric", "", "better"], columns, "fills") if columns else None,
     ]
     page = Page(
         f"grader {one.name}",
         one.to_dict(),
-        [f"{one.name}, of {one.kinds or 'what a task asks for'}", *one.description.split("\n")],
+        [f"{one.name}, for {one.kinds or 'tasks of any kind'}", *one.description.split("\n")],
         [table for table in tables if table is not None],
         [f"columns: {one.problem}"] if one.problem else [],
     )

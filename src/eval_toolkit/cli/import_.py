@@ -66,7 +66,7 @@ def import_(
 
     PATH is a log or a folder of logs: Inspect (.eval, .json), lm-eval (results and samples),
     lighteval, HELM, eval-framework, astra-rl, garak, a run folder of eval-toolkit 1, or a table of
-    predictions (in the formats of score; - for standard input). None of those tools is needed.
+    predictions (in the formats of score; - for standard input). The tools need not be installed.
 
     \b
     eval-toolkit import logs/ --out runs

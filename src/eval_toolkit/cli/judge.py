@@ -79,7 +79,7 @@ def run(
     asked: Asked,
     judging: Judging,
 ) -> None:
-    """Judge the stored answers of a run with a model: `rescore RUN --judge`, kept below runs/.
+    """Judge the stored answers of a run: `rescore RUN --judge`, stored below runs/.
 
     The model that answered is not queried again. Every verdict is stored with its prompt; a
     verdict that cannot be parsed is an error, never a number. Run the same command again to
@@ -151,7 +151,7 @@ class PairJudging:
     help="Judge model: openai:NAME, … (`models list`).",
 )
 @click.option(
-    "--criteria", metavar="TEXT", help="Criteria for the better answer, as text for the judge."
+    "--criteria", metavar="TEXT", help="Criteria by which the judge chooses the better answer."
 )
 @click.option(
     "--one-order",
@@ -192,9 +192,9 @@ def pairs(
 ) -> None:
     """Compare the answers of two runs pairwise with a judge model.
 
-    Every pair of answers is shown in both orders. The win rate of A counts a tie as half; two
-    orders with different winners are a tie. The share of wins of the first answer shown
-    measures position bias.
+    Every pair of answers is shown in both orders. The win rate of A counts a tie as half; a pair
+    whose winner depends on the order is a tie (--disagreeing). The share of wins of the first
+    answer shown measures position bias.
 
     \b
     eval-toolkit judge pairs runs/old runs/new --task my.toml --judge openai:m

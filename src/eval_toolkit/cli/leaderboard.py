@@ -48,7 +48,7 @@ _PASSED_ON = (
 @click.option(
     "--bayes",
     is_flag=True,
-    help=("Use posterior distributions of rates instead of resamples (few items)."),
+    help=("Use posterior distributions of rates instead of resamples, for few items."),
 )
 @click.option(
     "--adjust",
@@ -74,7 +74,7 @@ _PASSED_ON = (
     default=0.95,
     show_default=True,
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Confidence level of the intervals, and of all ranks together.",
+    help="Confidence level of each interval, and of all ranks jointly.",
 )
 @click.option("--draws", default=4000, show_default=True, type=click.IntRange(100))
 @click.option("--seed", default=42, show_default=True, type=click.IntRange(0))
@@ -84,8 +84,8 @@ def leaderboard(
 ) -> None:
     """Rank systems by their runs on the same tasks.
 
-    Each RUN is a folder of `run`, `score` or `suite`. Every task has the same weight, on the
-    items that all systems answered. NAME=RUN names a system, also for several runs.
+    Each RUN is a folder written by `run`, `score` or `suite`. Every task has the same weight, on
+    the items that all systems answered. NAME=RUN names a system; several runs may have one name.
     """
     board = ranked(
         _named(runs),
@@ -140,7 +140,7 @@ def board_page(board: Leaderboard) -> Page:
             f"{len(board.systems)} systems, {ranking.n_parts} tasks, {ranking.n_units} items; "
             f"{'more' if ranking.higher_is_better else 'less'} is better"
         ),
-        f"no other is shown to beat: {', '.join(ranking.best)}",
+        f"not significantly worse than any other: {', '.join(ranking.best)}",
     ]
     rows: Rows = [
         [
@@ -208,7 +208,7 @@ def _rule(ranking: Ranking) -> str:
     )
     if ranking.adjust in ("bh", "by"):
         return rule
-    return f"{rule}, which hold all at once at {100 * ranking.confidence:g} %"
+    return f"{rule}, which hold jointly at {100 * ranking.confidence:g} %"
 
 
 def _estimate(value: float, ci: BootstrapCI | None) -> tuple[Cell, Cell]:

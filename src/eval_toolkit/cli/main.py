@@ -84,7 +84,7 @@ _COMMANDS = {
     ),
     "positions": (
         "eval_toolkit.cli.positions:positions",
-        "Measure position bias: TASK with choices in every position.",
+        "Measure a model's position bias on a multiple-choice task.",
     ),
     "report": (
         "eval_toolkit.cli.report:report",
@@ -145,7 +145,7 @@ _GROUPS = {
     "Exchange": "import export",
     "Look after": "doctor validate schemas plugins completion",
 }
-"""Commands by what people come for; every command is in one group."""
+"""Commands by purpose; every command is in one group."""
 _WRITTEN = ("cache", "fix", "junit", "out", "save")
 """Options that name output files."""
 

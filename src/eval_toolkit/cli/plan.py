@@ -199,8 +199,8 @@ def _smallest_effect(rows: int, needed: Callable[[float], SampleSize], largest: 
         raise InfeasibleError("no difference is possible under these assumptions")
     if needed(largest).n > rows:
         raise InfeasibleError(
-            f"{rows} rows detect no difference under these assumptions; even one of "
-            f"{largest:g} takes {needed(largest).n}"
+            f"{rows} rows detect no difference under these assumptions; even a difference of "
+            f"{largest:g} needs {needed(largest).n} rows"
         )
     low, high = 0.0, largest
     for _ in range(50):

@@ -33,9 +33,9 @@ def positions(
     choose: Callable[..., ModelChoice],
     asked: Asked,
 ) -> None:
-    """Measure position bias: TASK with choices in every position.
+    """Measure a model's position bias on a multiple-choice task.
 
-    Every item is queried once per position, each position in a run folder of its own below --out.
+    Every item is queried once per position; each position is a run in its own folder below --out.
 
     \b
     eval-toolkit positions capitals --model embedded --limit 5
@@ -88,7 +88,7 @@ def _page(task: BaseTask[Any], model: str, found: PositionBias, folder: str | No
             f"{matter} (p = {found.test.p_value:.4f})",
         ],
         tables=[
-            Table(["position", "picked", "if uniform", "accuracy if correct there"], rows),
+            Table(["position", "picked", "if uniform", "accuracy if the answer is here"], rows),
             Table(["", ""], together, "over all positions"),
         ],
         notes=[

@@ -34,7 +34,7 @@ _OWN = "report.html"
     default=20,
     show_default=True,
     type=click.IntRange(0, 1000),
-    help="Number of samples, worst errors and conversations to show, each.",
+    help="Maximum number of samples, of worst errors and of conversations to show.",
 )
 @click.option(
     "--charts/--no-charts",

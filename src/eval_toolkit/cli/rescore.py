@@ -178,12 +178,12 @@ def _refuse_unfit(context: click.Context, run: Run, kind: str) -> None:
         if name in unfit and name in _OF["rows"]:
             raise InvalidInputError(
                 f"{run.path}: {option} applies to records; do not combine it with options that "
-                "grade them again"
+                "grade or score the answers again"
             )
         if name in unfit:
             homes = [_CALLED[one] for one, names in _OF.items() if name in names]
             raise InvalidInputError(
-                f"{run.path}: is no {' or '.join(homes)}, which {option} is for"
+                f"{run.path}: {option} applies to a {' or '.join(homes)}, which this is not"
             )
 
 
@@ -244,8 +244,8 @@ def _rollouts(asked: _Asked) -> tuple[Outcome, Page]:
     scorers: Sequence[str] = asked.given["scorers"]
     if not scorers and not asked.given["asr_at"] and asked.given["policy"] is None:
         raise click.UsageError(
-            "give a --scorer for the rollouts, a --metric, or --asr-at or --policy for the scores "
-            "that are stored"
+            "give --scorer to score the rollouts again, --asr-at or --policy for their stored "
+            "scores, or --metric"
         )
     told = {name: asked.given[name] for name in ("policy", "on_error", "max_error_rate")}
     told |= {"asr_at": asked.given["asr_at"] or None, "confidence": asked.given["confidence"]}

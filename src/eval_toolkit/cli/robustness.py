@@ -1,4 +1,4 @@
-"""``eval-toolkit robustness``: compare runs on perturbed prompts with the plain run."""
+"""``eval-toolkit robustness``: compare runs on perturbed prompts with the unperturbed run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -50,9 +50,9 @@ def robustness(
 ) -> None:
     """Measure the effect of perturbed prompts on a model.
 
-    RUN is the run of the unchanged task, each PERTURBED a run of the same items with perturbed
-    prompts (`run --perturb`); they are compared item by item. "worst" uses each item's worst
-    value over all runs: for 0/1 values, the share that is correct under every perturbation.
+    RUN is the run of the unperturbed task, each PERTURBED a run of the same items with perturbed
+    prompts (`run --perturb`); they are compared item by item. "worst" uses each item's worst value
+    over all runs: for 0/1 values, the share that is correct under every perturbation.
 
     \b
     eval-toolkit robustness runs/plain runs/typos runs/upper --metric exact_match
@@ -128,7 +128,7 @@ def _perturbed_by(run: Run) -> list[str]:
 
 
 def _refuse_not_plain(plain: Run, others: dict[str, Run] | list[Run]) -> None:
-    """Raise if the plain run is perturbed, or is among the perturbed runs."""
+    """Raise if RUN is perturbed, or is among the perturbed runs."""
     if by := _perturbed_by(plain):
         raise InvalidInputError(
             f"{plain.path}: was run with {' and '.join(by)}; RUN must be the run with unperturbed "
@@ -136,18 +136,18 @@ def _refuse_not_plain(plain: Run, others: dict[str, Run] | list[Run]) -> None:
         )
     for other in _each(others):
         if other.path.resolve() == plain.path.resolve():
-            raise InvalidInputError(f"{other.path}: is the plain run; pass a perturbed run")
+            raise InvalidInputError(f"{other.path}: is the unperturbed run; pass a perturbed run")
 
 
 def _other_differences(plain: Run, others: Sequence[Run]) -> list[str]:
-    """Return notes on runs that differ from the plain run in more than the perturbation."""
+    """Return notes on runs that differ from the unperturbed run in more than the perturbation."""
     notes = []
     for other in others:
         differ = [what for what, read in _SAME.items() if read(other) != read(plain)]
         if differ:
             notes.append(
-                f"{other.path} has another {' and another '.join(differ)} than the plain "
-                "run; the difference is attributed to the perturbation here"
+                f"{other.path} has another {' and another '.join(differ)} than the unperturbed "
+                "run; differences are not due to the perturbation alone"
             )
         elif _config(other).get("task") and not _perturbed_by(other):
             notes.append(f"{other.path} is not recorded as perturbed")
@@ -191,11 +191,15 @@ def _page(found: Robustness, sampling: Sampling) -> Page:
         for cell in found.cells
         if cell.difference.reason
     }
-    notes = ["the worst is never better than the plain run; it is no test"] if worst else []
+    notes = (
+        ["the worst value is never better than the unperturbed run's, so it is not tested"]
+        if worst
+        else []
+    )
     made = sampling.made(cell.difference.n_resamples for cell in found.cells)
     lead = [
-        f"plain run {found.run} against {', '.join(found.perturbations)}",
-        f"perturbed − plain on the same items, {made}",
+        f"unperturbed run {found.run} against {', '.join(found.perturbations)}",
+        f"perturbed − unperturbed on the same items, {made}",
     ]
     return Page("robustness", found.to_dict(), lead, tables, [*found.notes, *notes, *reasons])
 

@@ -74,7 +74,7 @@ def _sampling_options(command: Any) -> Any:
                      help="Branches per turn: one number, or one for each turn.  [default: "
                          "chosen by the attack]"),
         click.option("--keep", type=click.IntRange(1), metavar="N",
-                     help="Continue with the N worst branches for the target.  [default: all; "
+                     help="Continue only the N branches that are worst for the target.  [default: all; "
                          "1 if the attack sets the width]"),
         click.option("--stop-on-success", is_flag=True,
                      help="End a conversation after the first failure of the target."),
@@ -135,7 +135,7 @@ class _WithNames(click.Command):
     metavar="SCORER",
     help="Scorer from the list below, with an optional threshold as in toxicity@0.7. The "
     "first one decides whether the target failed. Repeatable.  [default: toxicity, if its "
-    "weights are there]",
+    "weights are installed]",
 )
 @click.option(
     "--system-prompt",
@@ -244,7 +244,7 @@ def _one_file(argument: str | None, option: str | None) -> str:
 
 def _require_default_scorer(dry_run: bool) -> None:
     """Raise if no scorer is given and toxicity cannot be used."""
-    from eval_toolkit.rollouts.plain import default_scorer
+    from eval_toolkit.rollouts.participants import default_scorer
 
     try:
         default_scorer()
@@ -323,7 +323,7 @@ def _refuse_mistaken(name: str) -> None:
             f"scripted{{probes=[{probe}]}}, for a model's reply scripted:<prompt>…</prompt>"
         )
     if name.partition("{")[0].strip() == "mixed":
-        raise click.UsageError("--tester mixed: give --tester several times, a branch for each")
+        raise click.UsageError("--tester mixed: give --tester several times; each gets a branch")
 
 
 def _asks(attack: Any, model: Model) -> bool:

@@ -126,8 +126,8 @@ class _Asking:
     type=click.Path(exists=True),
     metavar="RUN",
     help=(
-        "Replay the answers of a stored run or a cache; no model is queried (`rescore` does "
-        "not need the prompts)."
+        "Replay the answers of a stored run or a cache; no model is queried. To grade a run "
+        "again without its prompts, use `rescore`."
     ),
 )
 @click.option(
@@ -246,7 +246,7 @@ def _planned(
 
 
 def _begins(task: BaseTask[Any], model: Model | None, asking: _Asking) -> Callable[[Progress], str]:
-    """Return a function that says how many answers are there, and what the others cost."""
+    """Return a function that reports the number of stored answers and the cost of the others."""
     from eval_toolkit.tasks.judge_estimates import GUESSED_TOKENS
 
     def said(progress: Progress) -> str:
@@ -258,9 +258,11 @@ def _begins(task: BaseTask[Any], model: Model | None, asking: _Asking) -> Callab
         if not bounded and (prices := getattr(model, "prices", None)) is not None:
             known += planned.n_requests * GUESSED_TOKENS * prices[1] / 1e6
         cost = cost_text(known * n / max(1, planned.n_requests))
-        how = f"at most {cost}" if bounded else f"about {cost} at {GUESSED_TOKENS} tokens an answer"
-        beside = "" if None not in costs else ", without judges of unknown prices"
-        return f"{progress.reused:,} answers found, {n:,} to ask, {how}{beside}"
+        how = (
+            f"at most {cost}" if bounded else f"about {cost} at {GUESSED_TOKENS} tokens per answer"
+        )
+        beside = "" if None not in costs else ", without judges whose prices are unknown"
+        return f"{progress.reused:,} answers stored, {n:,} to request, {how}{beside}"
 
     return said
 

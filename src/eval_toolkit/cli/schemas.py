@@ -61,7 +61,7 @@ def _problems(schema: dict[str, Any]) -> Iterator[str]:
             continue
         file, _, place = target.partition("#")
         if file and file not in inside:
-            yield f"$ref {target}: there is no such schema in it"
+            yield f"$ref {target}: the file has no schema with this $id"
         elif not file and not _has(root, place):
             yield f"$ref {target}: not found"
 

@@ -135,7 +135,7 @@ class _Asked:
             )
         if len(paths) != 1 or replace(wanted, by=()) != Wanted():
             raise InvalidInputError(
-                f"{paths[0]}: a run is scored by itself and stores its own columns: --label, "
+                f"{paths[0]}: a run is scored alone and has its own columns: --label, "
                 "--score, --group, --id, --where and similar options apply to files"
             )
 
@@ -196,7 +196,7 @@ def _score_files(
 
 
 def _with_doubts(page: Page, found: Predictions) -> Page:
-    """Add what looks wrong about labels and scores, in words of the command line."""
+    """Add warnings about suspicious labels and scores, with the names of options."""
     from eval_toolkit.scorecards import sanity_notes
 
     notes: dict[str, None] = {}
@@ -213,7 +213,7 @@ def _with_doubts(page: Page, found: Predictions) -> Page:
 
 
 def _check_saving(found: Predictions, folder: Path, overwrite: bool) -> None:
-    """Raise if the rows have no ids, or if a run would overwrite its input."""
+    """Raise if the rows have no ids, or if the run would overwrite its input."""
     file = found.rows.files[0]
     if found.id is None:
         raise InvalidInputError(

@@ -50,7 +50,7 @@ Cut = dict[str, EvalSlice]
     required=True,
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Output folder: DIR/train.csv … or DIR/fold-1/train.csv ….",
+    help="Output folder: DIR/train.csv …, or with --folds DIR/fold-1/train.csv ….",
 )
 @click.option(
     "--sizes",

@@ -137,7 +137,7 @@ def test_other_content_raises_or_is_dropped():
     hashes = [f"h{unit}" for unit in IDS]
     a = records(scores(1))
     b = records(scores(2), content_hash=["other", *hashes[1:]])
-    with pytest.raises(ArtifactError, match=r"slice 't': unit 'u000' has another content hash"):
+    with pytest.raises(ArtifactError, match=r"slice 't': unit 'u000' has a different content hash"):
         compare_records({"t": a}, {"t": b}, ["pr_auc"])
     cell = compare_records({"t": a}, {"t": b}, ["pr_auc"], on_mismatch="drop", n_resamples=50)
     assert (cell.cells[0].n_units, cell.cells[0].n_mismatched) == (N - 1, 1)
@@ -147,7 +147,7 @@ def test_other_content_raises_or_is_dropped():
     flipped = Records.from_columns(
         {"label": 1.0 - LABELS, "score": scores(2)}, unit_id=IDS, content_hash=[""] * N
     )
-    with pytest.raises(ArtifactError, match=r"another label .*120 of 120"):
+    with pytest.raises(ArtifactError, match=r"different label .*120 of 120"):
         compare_records({"t": a}, {"t": flipped}, ["pr_auc"])
 
 
@@ -493,7 +493,7 @@ def test_custom_metrics_skip_until_their_spec_is_given(tmp_path):
     assert (cell.metric, cell.status) == ("spread", "skipped")
     assert (
         cell.reason
-        == "the runs do not store how spread is made; in Python pass its spec in `metrics`"
+        == "the runs do not store how spread is computed; in Python pass its spec in `metrics`"
     )
     (cell,) = compare_runs(a, a, metrics=[Spread()], n_resamples=20).cells
     assert (cell.status, cell.delta) == ("ok", 0.0)
@@ -667,7 +667,7 @@ def test_a_calibration_error_says_why_it_has_no_interval():
     cell = compare_records({"t": a}, {"t": b}, [ms.ece()]).cells[0]
     assert (cell.ci_low, cell.p_value, cell.verdict) == (None, None, "not tested")
     assert (
-        "no interval is shown, since pairing gives none narrower than the two separate intervals (paired_bootstrap_ece_diff)"
+        "no interval is shown, since a paired interval would not be narrower than the two separate intervals (paired_bootstrap_ece_diff)"
         in cell.reason
     )
 

@@ -79,7 +79,7 @@ def test_the_name_counts_where_nothing_is_stated(tmp_path: Path) -> None:
 
 def test_no_ranks_without_a_direction(tmp_path: Path) -> None:
     runs = [stored(tmp_path, name, n) for name, n in (("old", 20), ("new", 40))]
-    with pytest.raises(InvalidInputError, match="zing: nothing says whether more or less is bett"):
+    with pytest.raises(InvalidInputError, match="zing: unknown whether higher or lower is bett"):
         leaderboard(runs)
     note = compare_runs(*runs).undirected
     assert len(note) == 1

@@ -139,7 +139,10 @@ def test_folds_against_a_run_without_folds(tmp_path):
     scorer = Reads("b").fit(None, LABELS)
     whole = evaluate({"m": scorer}, [rows("test")], run_id="b", n_resamples=20, metrics=[ms.brier])
     b = save_run(whole, tmp_path / "b")
-    for first, second, who in ((a, b, "A was made in folds and B"), (b, a, "B was made in folds")):
+    for first, second, who in (
+        (a, b, "A was evaluated in folds and B"),
+        (b, a, "B was evaluated in folds"),
+    ):
         cell = compare_runs(first, second, n_resamples=50)["test", "m", "brier"]
         assert f"pooled out-of-fold rows, not means over folds: {who}" in cell.reason
 
@@ -198,5 +201,5 @@ def test_other_parts_of_runs_in_folds_are_refused(tmp_path):
     halves = rows(more={"half": np.arange(N) % 2}, strata_col="half")
     _, a = folded(tmp_path / "a", "a", parent=halves)
     assert a["roc_auc @ fold=0&half=1"].n_units == 7
-    with pytest.raises(InvalidInputError, match="`by`: slice 'test' was made in folds"):
+    with pytest.raises(InvalidInputError, match="`by`: slice 'test' was evaluated in folds"):
         compare_runs(a, a, by="half")

@@ -179,7 +179,7 @@ class TestTwoTools:
             manifest={"run_id": "b", "config": config},
             records=records,
         )
-        with pytest.raises(InvalidInputError, match="B does not store what was asked"):
+        with pytest.raises(InvalidInputError, match="B does not store its inputs"):
             compare_runs(a, b, metrics=["exact_match"])
         told = MatchSpec(units="id")
         assert only(compare_runs(a, b, metrics=["exact_match"], match=told)).n_units == 30
@@ -232,7 +232,7 @@ class TestOwnRuns:
     def test_an_id_with_another_content_is_still_refused(self, tmp_path: Path) -> None:
         a = stored(tmp_path, "a", ids=QUESTIONS, values=GOOD, tool=None)
         b = stored(tmp_path, "b", ids=QUESTIONS[::-1], values=GOOD, tool=None)
-        with pytest.raises(ArtifactError, match="another content hash in B"):
+        with pytest.raises(ArtifactError, match="different content hash in B"):
             compare_runs(a, b)
         assert only(compare_runs(a, b, match=MatchSpec(units="content"))).n_units == 30
 
@@ -249,7 +249,9 @@ def test_what_a_run_does_not_store_cannot_pair(tmp_path: Path) -> None:
     results = {"schema_version": "v1", "run_id": "b", "config": {}, "by_slice": {}}
     b = write_run(tmp_path / "b", results=results, manifest={"run_id": "b"}, records=records)
     for units in ("content", "input"):
-        with pytest.raises(InvalidInputError, match=f"paired by {units}: run B does not store it"):
+        with pytest.raises(
+            InvalidInputError, match=f"paired by {units}, which run B does not store"
+        ):
             compare_runs(a, b, metrics=["exact_match"], match=MatchSpec(units=units))
 
 

@@ -97,10 +97,10 @@ def test_a_threshold_reads_values_and_bounds_through_names_with_dots(path, op, l
         ("nan", "is nan, which is not finite"),
         ("words", "is 'high', which is not a number"),
         ("flag", "is True, which is not a number"),
-        ("headline", "is an object with 'max_f1'"),
+        ("headline", "is not a number but an object with 'max_f1'"),
         ("bare.ci_low", "0.5 is a number without an interval"),
-        ("recall_at_fpr_0.01.ci_low", "the cell has no interval: none was made"),
-        ("pr_acu", "there is no 'pr_acu'; there is 'pr_auc', 'recall_at_fpr_0.01'"),
+        ("recall_at_fpr_0.01.ci_low", "the cell has no interval: none was computed"),
+        ("pr_acu", "there is no 'pr_acu'; available: 'pr_auc', 'recall_at_fpr_0.01'"),
     ],
 )
 def test_what_is_no_number_fails_with_its_reason(path, message):
@@ -303,7 +303,10 @@ def test_bad_gates_are_refused_when_made():
     for make, message in (
         (lambda: metric_threshold_gate("a", "b", "c", op="!=", threshold=1), "`op` is '!='"),
         (lambda: metric_threshold_gate("a", "b", "c", op="<", threshold=math.nan), "finite"),
-        (lambda: metric_threshold_gate("a", "b", [], op="<", threshold=1), "a path is"),
+        (
+            lambda: metric_threshold_gate("a", "b", [], op="<", threshold=1),
+            "a path must be a non-empty",
+        ),
         (lambda: required_slice_gate(""), "non-empty"),
         (lambda: minimum_slice_size_gate("a", min_n=-1), "at least 0"),
         (lambda: low_fpr_feasibility_gate("a", max_fpr=0), "max_fpr"),
