@@ -68,7 +68,7 @@ def test_columns_that_depend_on_options_say_so(command: Command) -> None:
     ("name", "message"),
     [
         ("exact_mach", "did you mean 'exact_match'"),
-        ("chrf{word_order", "no TOML table"),
+        ("chrf{word_order", "not a TOML table"),
     ],
 )
 def test_what_is_wrong_is_one_line(command: Command, name: str, message: str) -> None:

@@ -409,7 +409,7 @@ class TestBadInput:
             (["--scorer", "toxicty"], "there is no text scorer 'toxicty'; did you mean 'toxicity'?"),
             (["--scorer", "keywords"], "scorer 'keywords' is incomplete; write keywords:WORD"),
             (["--scorer", "keywords:x"], "two --scorer have the name 'keywords'; remove one"),
-            (["--scorer", "pattern:("], "--scorer pattern:(: pattern '(' is none"),
+            (["--scorer", "pattern:("], "--scorer pattern:(: pattern '(' is not a valid regular expression"),
             (["--scorer", "toxicity@7"], "--scorer toxicity@7: scores lie between 0 and 1"),
             (["--scorer", "toxicity@nan"], "--scorer toxicity@nan: threshold of"),
             (["--scorer", "toxicity:rude"], "--scorer toxicity:rude: category is 'rude'; choose"),
@@ -427,8 +427,8 @@ class TestBadInput:
             (["--no-store"], "give --out or --no-store, not both"),
             (["--model-arg", "x=1"], "model 'scripted:No.' has no option 'x'"),
             (["--prompt-column", "nope"], "there is no column 'nope'; the columns are 'id'"),
-            (["--id-column", "topic"], "ids must differ (--id-column names their column"),
-            (["--safe-column", "type"], "--safe-column is one of safe"),
+            (["--id-column", "topic"], "ids must be unique (--id-column names their column"),
+            (["--safe-column", "type"], "--safe-column must be one of safe"),
         ],
     )  # fmt: skip
     def test_options(

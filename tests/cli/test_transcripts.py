@@ -65,7 +65,7 @@ def test_some_of_them(command: Command, run: Path) -> None:
 def test_wrong_names_are_one_line(command: Command, run: Path, tmp_path: Path) -> None:
     code, out, err = command("transcripts", run, "--unit", "u3")
     assert (code, out) == (2, "")
-    assert err == "error: --unit is 'u3'; the units are 'u1', 'u2'\n"
+    assert err == "error: --unit is 'u3', which does not exist; the units are 'u1', 'u2'\n"
     code, _, err = command("transcripts", run, "--out", tmp_path / "told.doc")
     assert code == 2
     assert "or set --format" in err
@@ -84,7 +84,7 @@ def test_a_run_of_another_kind(command: Command, tmp_path: Path) -> None:
     other = write_run(tmp_path / "r2", results=RESULTS, manifest={"run_id": "r1"}).path
     code, out, err = command("transcripts", other)
     assert (code, out) == (2, "")
-    assert "is no run of rollouts" in err
+    assert "not a rollout run" in err
 
 
 def test_nobody_reads(unread: Callable[..., tuple[int, str]], run: Path) -> None:

@@ -15,7 +15,7 @@ from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.report.viewer.security import session_of
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.seeds import SeedPrompt
-from eval_toolkit.rollouts.seeds.tables import seed_units
+from eval_toolkit.rollouts.seeds.stored import seed_units
 from eval_toolkit.rollouts.turns import TURNS, turns_table
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.units import UNITS, Unit, units_table

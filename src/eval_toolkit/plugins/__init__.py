@@ -2,7 +2,7 @@
 
 A name denotes a built-in object, an entry point of an installed package in the group
 ``eval_toolkit.<kind>``, or ``package.module:object``, which may be typed by the user but not
-be read from a file (`Origin`). Python callers pass objects instead.
+read from a file (`Origin`). Python callers pass objects instead.
 `PLUGIN_KINDS` lists the kinds of plugins.
 """
 

@@ -68,8 +68,8 @@ def make_plugin(
     >>> decoder = "json:JSONDecoder{strict=false}"
     >>> make_plugin("examples", decoder, {}, protocol=TextTransform, origin=TYPED)
     Traceback (most recent call last):
-    eval_toolkit.errors.PluginError: example 'json:JSONDecoder' is a JSONDecoder, which is no
-    TextTransform: it lacks `name` and `transform`
+    eval_toolkit.errors.PluginError: example 'json:JSONDecoder' is a JSONDecoder, which is not a
+    valid TextTransform: it lacks `name` and `transform`
     """
     name, told = name_and_options(spec)
     found = load_plugin(kind, name, ours, origin=origin)
@@ -125,11 +125,13 @@ def finish_plugin(
     """
     if is_made(kind, name, found, protocol):
         if arguments or options:
-            raise InvalidInputError(f"{described(kind, name)} is ready made; it takes no options")
+            raise InvalidInputError(
+                f"{described(kind, name)} is an existing object; it takes no options"
+            )
         return found
     if not callable(found):
         raise PluginError(
-            f"{described(kind, name)} is {lacking_members(found, protocol)}, and makes none"
+            f"{described(kind, name)} is {lacking_members(found, protocol)}, and is not callable"
         )
     made = call_plugin(kind, name, found, options, origin=origin, arguments=arguments)
     if not is_made(kind, name, made, protocol):
@@ -180,7 +182,7 @@ def call_plugin(
         raise
     except (Exception, SystemExit) as error:  # a plugin may raise any exception on construction
         raise PluginError(
-            f"{described(kind, name)}: making it failed: {type(error).__name__}: {error}"
+            f"{described(kind, name)}: creating it failed: {type(error).__name__}: {error}"
         ) from error
 
 
@@ -250,7 +252,7 @@ def name_and_options(text: str) -> tuple[str, dict[str, Any]]:
     name, brace, rest = text.partition("{")
     if not brace:
         return text, {}
-    place = f"{text!r:.200}: the options are no TOML table such as {{ignore_case=true}}"
+    place = f"{text!r:.200}: the options are not a TOML table such as {{ignore_case=true}}"
     try:
         options = parse_toml(f"options = {{{rest}", place)["options"]
     except InvalidInputError:
@@ -319,7 +321,7 @@ def lacking_members(found: Any, protocol: type) -> str:
     article = "an" if name[0] in "aeiouAEIOU" else "a"
     kind = f"the class {found.__name__}" if isinstance(found, type) else f"{article} {name}"
     told = f": it lacks {' and '.join(lacking)}" if lacking else ""
-    return f"{kind}, which is no {protocol.__name__}{told}"
+    return f"{kind}, which is not a valid {protocol.__name__}{told}"
 
 
 def members_of(protocol: type) -> list[str]:

@@ -83,7 +83,10 @@ def installed_plugins(
             if problem:
                 state = "broken"
             elif plain in own:
-                state, problem = "hidden", f"eval-toolkit has {described(kind, point.name)} itself"
+                state, problem = (
+                    "hidden",
+                    f"eval-toolkit has a built-in {described(kind, point.name)}",
+                )
             elif many[plain] > 1:
                 meant = [other for other in points if plain_name(other.name) == plain]
                 state, problem = "ambiguous", offered_twice(meant)
@@ -125,7 +128,7 @@ def _problem(kind: str, point: EntryPoint) -> str:
     if fits:
         return ""
     if kind == "kinds":
-        return f"{described(kind, point.name)} is no class of a kind; inherit from eval_toolkit.runs.Kind"
+        return f"{described(kind, point.name)} is not a subclass of Kind; inherit from eval_toolkit.runs.Kind"
     return f"{described(kind, point.name)} is {lacking_members(found, protocol)}"
 
 

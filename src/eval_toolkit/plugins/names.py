@@ -139,9 +139,9 @@ def load_plugin(kind: str, name: str, ours: Mapping[str, str], *, origin: Origin
     if near:
         hint = f"did you mean {by_plain[near[0]]!r}?"
     elif by_plain:
-        hint = f"there are {', '.join(by_plain.values())}"
+        hint = f"the names are {', '.join(by_plain.values())}"
     else:
-        hint = "no installed package offers one; use package.module:object"
+        hint = "no installed package provides one; use package.module:object"
     raise PluginError(f"there is no {singular(kind)} {name!r}; {hint}")
 
 
@@ -156,7 +156,7 @@ def offered_twice(points: Iterable[EntryPoint]) -> str:
         f"{point.dist.name if point.dist is not None else 'a package'} ({point.value})"
         for point in points
     )
-    return f"{' and '.join(dict.fromkeys(who))} offer that name; use package.module:object"
+    return f"{' and '.join(dict.fromkeys(who))} provide this name; use package.module:object"
 
 
 def _by_plain(names: Iterable[str]) -> dict[str, str]:

@@ -96,7 +96,7 @@ class Origin:
         Tables and lists of the options are searched recursively.
         """
         for consent in _consents(options):
-            self.refuse(f"sets {consent}, which lets code run; a file cannot allow that")
+            self.refuse(f"sets {consent}, which permits code execution; a file cannot do this")
 
     def refuse(self, what: str) -> None:
         """Raise an `InvalidInputError` about a file, unless the user allowed its code.
@@ -232,7 +232,7 @@ def refuse_address(host: str, secrets: Mapping[str, Any]) -> None:
     if chosen:
         raise InvalidInputError(
             f"{origin.place} sets {chosen[0]}, which would send a variable of your environment to "
-            f"{_Host.read(host).name}; a file cannot choose that: {origin.remedy}"
+            f"{_Host.read(host).name}; a file cannot do this: {origin.remedy}"
         )
     asked = _Host.read(host)
     named_there = [*environ.get(_HOSTS_VARIABLE, "").split(","), environ.get(_ADDRESS_VARIABLE, "")]
@@ -245,8 +245,8 @@ def refuse_address(host: str, secrets: Mapping[str, Any]) -> None:
         )
     if asked.scheme == "http" and all(one.scheme == "https" for one in named):
         raise InvalidInputError(
-            f"{origin.place} would send prompts to {asked.name} without encryption, a host that you "
-            f"named by https: {origin.remedy}"
+            f"{origin.place} would send prompts without encryption to {asked.name}, which you "
+            f"allowed only with https: {origin.remedy}"
         )
 
 

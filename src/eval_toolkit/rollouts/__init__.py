@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from eval_toolkit.rollouts.scorers.echoes import echo_share, without_echo
     from eval_toolkit.rollouts.scorers.scoring import score_nodes
     from eval_toolkit.rollouts.seeds import SeedPrompt, load_seeds, seed_notes, seed_prompts
-    from eval_toolkit.rollouts.seeds.tables import seeds_of
+    from eval_toolkit.rollouts.seeds.stored import seeds_of
     from eval_toolkit.rollouts.system import System
     from eval_toolkit.rollouts.toys import TOY_PROMPTS, toy_system
     from eval_toolkit.rollouts.transcribing import transcripts, write_transcripts
@@ -119,7 +119,7 @@ __getattr__ = names_on_use(
         "scorers.echoes": "echo_share without_echo",
         "scorers.scoring": "score_nodes",
         "seeds": "SeedPrompt load_seeds seed_notes seed_prompts",
-        "seeds.tables": "seeds_of",
+        "seeds.stored": "seeds_of",
         "system": "System",
         "toys": "TOY_PROMPTS toy_system",
         "transcribing": "transcripts write_transcripts",

@@ -77,7 +77,7 @@ class Conversation(str):
     ) -> "Conversation":
         """Return the conversation as text."""
         if not isinstance(goal, str):
-            raise InvalidTypeError(f"a conversation begins with a text, got {goal!r:.80}")
+            raise InvalidTypeError(f"`goal` must be text, got {goal!r:.80}")
         told = tuple(turns)
         parts = [str.__str__(goal)]
         for turn in told:

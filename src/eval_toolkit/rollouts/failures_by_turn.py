@@ -16,9 +16,7 @@ _HEADLINES = ("attack_success", "attack_success_own")
 _REFUSALS = ("refused_first", "over_refusal", "unsafe_refusal")
 _OF_ATTEMPTS = re.compile(r"asr@[0-9]+")
 _TOLD = ("value_a", "value_b", "delta", "ci_low", "ci_high", "method", "reason")
-_NOT_AS_FAILED = (
-    "failures by turn: a turn that broke is not known here; in the other table (as_zero) it failed"
-)
+_NOT_AS_FAILED = "failures by turn: turns with errors have an unknown outcome here; in the other table (as_zero) they count as failed"
 
 
 def headline_metrics(runs: Sequence[Run]) -> list[str]:
@@ -55,8 +53,8 @@ def with_failures_by_turn(page: Page, runs: Sequence[Run], result: RunComparison
 
     For each turn, the page shows the difference in failure rates and its interval from
     `compare_runs`, so that each number has a single interval on the page. If `compare_runs` has
-    none, because conversations in several paths were cut short, `compare_survival` computes it from
-    the conversations: both runs under the policy of A, up to the last observed turn.
+    none, because rollouts with several conversations were cut short, `compare_survival` computes it
+    from the conversations: both runs under the policy of A, up to the last observed turn.
     """
     found = _failures_by_turn(runs, result)
     tables, notes = _shown(found)
@@ -75,13 +73,13 @@ def _failures_by_turn(runs: Sequence[Run], result: RunComparison) -> dict[str, A
     configs = [run.manifest["config"] for run in runs]
     names = {config.get("scored_by") for config in configs}
     if None in names:
-        return {"status": "skipped", "reason": "without a scorer nothing says who failed"}
+        return {"status": "skipped", "reason": "there is no scorer that defines failures"}
     graphs, seeds = _common(runs)
     if not seeds:
         return {"status": "skipped", "reason": "A and B have no seed prompt in common"}
     chosen = any(graph.selected for side in graphs for graph in side)
     if any("depth" not in config for config in configs) or not (chosen or "policy" in configs[0]):
-        return {"status": "skipped", "reason": "a run does not say how it was sampled"}
+        return {"status": "skipped", "reason": "a run does not record how it was sampled"}
     policy = "best" if chosen else configs[0]["policy"]
     depth = min(int(config["depth"]) for config in configs)
     options = {

@@ -26,7 +26,7 @@ from eval_toolkit.rollouts.measures.results import CATEGORY, Measuring
 from eval_toolkit.rollouts.sampling import TreeSampler, chooses
 from eval_toolkit.rollouts.scorers import asked_through, unwrapped
 from eval_toolkit.rollouts.seeds import SeedPrompt
-from eval_toolkit.rollouts.seeds.tables import seed_units
+from eval_toolkit.rollouts.seeds.stored import seed_units
 from eval_toolkit.rollouts.speaking import UNKNOWN
 from eval_toolkit.rollouts.turns import TURNS, turns_table
 from eval_toolkit.runs import Run
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from eval_toolkit.analysis import RunComparison
     from eval_toolkit.runs.answers import AnswersTable
     from eval_toolkit.runs.blocks import Block, Outcomes
-    from eval_toolkit.runs.selected_units import StoredUnit
     from eval_toolkit.runs.kind_display import Estimator
+    from eval_toolkit.runs.selected_units import StoredUnit
 
 _SHAPE = ("stop_on_success", "keep")
 """Settings that select turns by their scores; they may change once a run is finished."""
@@ -94,8 +94,10 @@ class MeasuredRollouts(Kind[Graphs]):
     def not_known(cls, config: Mapping[str, Any]) -> Sequence[str]:
         """Return the limits of the scorer and of the attacks."""
         scorer = config.get("scored_by")
-        wrong = [f"how often {scorer} is wrong: intervals do not allow for it"] if scorer else []
-        return [*wrong, "whether other attacks would get through"]
+        wrong = (
+            [f"how often {scorer} is wrong: the intervals do not include this"] if scorer else []
+        )
+        return [*wrong, "whether other attacks would succeed"]
 
     @classmethod
     def metric_groups(
@@ -140,10 +142,10 @@ class MeasuredRollouts(Kind[Graphs]):
         return {**self.settings, **self.measuring.to_dict()}
 
     def answers_table(self, attempts: Graphs, graded: Graded) -> AnswersTable:
-        """Return what was said, one row per conversation."""
-        from eval_toolkit.rollouts.said import said_table
+        """Return the table of the conversations."""
+        from eval_toolkit.rollouts.conversation_table import conversation_table
 
-        return said_table(attempts, self.prompts)
+        return conversation_table(attempts, self.prompts)
 
     def units(self) -> Sequence[Unit]:
         """Return the seed prompts."""
@@ -232,13 +234,13 @@ class RolloutKind(MeasuredRollouts):
 
     def advice(self) -> str:
         """Return advice on the settings that keep all answers."""
-        return "ask for as many seeds, rollouts, turns and branches"
+        return "request at least as many seeds, rollouts, turns and branches"
 
     def refuse(self, folder: Path, begun: Mapping[str, Any], config: Mapping[str, Any]) -> None:
         """Raise if the stored run was rescored, or has another tester or target."""
         if "rescored" in begun:
             raise ArtifactError(
-                f"{folder}: holds rollouts that were scored again, of run "
+                f"{folder}: contains the rescored rollouts of run "
                 f"{begun['rescored'].get('run_id')}; choose another folder"
             )
         there = (begun.get("config") or {}).get("system") or {}
@@ -285,4 +287,6 @@ def _untold(system: Mapping[str, Any], outcomes: Sequence[JobResult]) -> list[st
     if not unknown or not any(outcome.reused for outcome in outcomes):
         return []
     parts_of_it = ", ".join(unknown)
-    return [f"stored answers were used; whether they are of the same {parts_of_it} cannot be told"]
+    return [
+        f"stored answers were used; it is unknown whether they come from the same {parts_of_it}"
+    ]

@@ -119,7 +119,7 @@ class Lockstep:
         node.attack = _attack_name(self.system.tester, one.at)
         status, value = self._heard(said, "the tester")
         if status == "ok" and isinstance(value, str) and not value.strip():
-            status, value = "error", "the tester said nothing"
+            status, value = "error", "the tester returned an empty probe"
         if status == "ok":
             node.probe = value
         else:
@@ -181,7 +181,7 @@ class Lockstep:
                 node.reward = number
             else:
                 told = redact_secrets(f"{value!r:.40}")
-                node.unscored["reward"] = f"error: {told} is no finite number"
+                node.unscored["reward"] = f"error: {told} is not a finite number"
 
 
 def _rewards(reward: Any, nodes: Sequence[Node[Any, Any]]) -> list[Any]:

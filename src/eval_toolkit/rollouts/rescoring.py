@@ -17,15 +17,15 @@ from eval_toolkit.rollouts.lockstep import scored
 from eval_toolkit.rollouts.measures.results import Measuring
 from eval_toolkit.rollouts.scorers import asked_through
 from eval_toolkit.rollouts.scorers.kept import KeptScorer, kept_scorers
-from eval_toolkit.rollouts.seeds.tables import seeds_of
+from eval_toolkit.rollouts.seeds.stored import seeds_of
 from eval_toolkit.rollouts.system import made_scorers
 from eval_toolkit.rollouts.turns import rollouts_of
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.query_driver import outcomes_of
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.kinds import Identity
-from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.manifest_checks import missing_setting
+from eval_toolkit.runs.outcome import Outcome
+from eval_toolkit.runs.query_driver import outcomes_of
 from eval_toolkit.runs.rescoring import rescore
 from eval_toolkit.runs.specs import SUMMARY_DEFAULTS, SummaryOptions, SummarySpec
 
@@ -119,8 +119,8 @@ def _refuse_incomplete(stored: Run, config: Mapping[str, Any]) -> None:
     """Raise if a run does not record how its conversations were generated."""
     if place := missing_setting(config, _NEEDED):
         raise ArtifactError(
-            f"{stored.path / 'manifest.json'}: config has no {place}, which is needed to measure its "
-            "conversations again"
+            f"{stored.path / 'manifest.json'}: config has no {place}, which is needed to rescore its "
+            "conversations"
         )
     if not stored.subjects:
         raise ArtifactError(f"{stored.path}: no records to rescore")
@@ -153,7 +153,7 @@ class StoredRollouts(MeasuredRollouts):
         """Return the conversations of a rollout run; see `rescore_rollouts`."""
         config = run.manifest.get("config") or {}
         if config.get("kind") != "rollout":
-            raise ArtifactError(f"{run.path}: is no run of rollouts")
+            raise ArtifactError(f"{run.path}: not a rollout run")
         given = {"asr_at": asr_at, "policy": policy}
         config = {**config, **{name: value for name, value in given.items() if value is not None}}
         _refuse_incomplete(run, config)
@@ -210,7 +210,7 @@ class StoredRollouts(MeasuredRollouts):
         if self.keeps:
             context.verdicts += verdicts
             context.notes.insert(
-                0, f"conversations and scores are those of run {run.run_id}; no model was asked"
+                0, f"conversations and scores are from run {run.run_id}; no model was queried"
             )
             return graphs
         scorers = self.measuring.scorers
@@ -218,8 +218,8 @@ class StoredRollouts(MeasuredRollouts):
         with asked_through(scorers, context):
             _score_again(graphs, scorers, decides=self.decides)
         n = sum(not verdict.reused for verdict in context.verdicts)
-        asked = f"judges alone were asked, {n:,} times" if n else "no model was asked"
-        context.notes.insert(0, f"the conversations are those of run {run.run_id}; {asked}")
+        asked = f"only judges were queried, {n:,} times" if n else "no model was queried"
+        context.notes.insert(0, f"the conversations are from run {run.run_id}; {asked}")
         return graphs
 
 
@@ -263,7 +263,9 @@ def _notes(config: Mapping[str, Any]) -> list[str]:
     by = _stopped_by(config).get("stopped_by")
     notes = []
     if config.get("stop_on_success"):
-        notes.append(f"conversations ended where {by} said that the target failed; that stays")
+        notes.append(
+            f"conversations ended where {by} reported a failure; rescoring does not change this"
+        )
     if config.get("keep") is not None:
-        notes.append(f"branches were chosen by {by}; that stays")
+        notes.append(f"branches were selected by {by}; rescoring does not change this")
     return notes

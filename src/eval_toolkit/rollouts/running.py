@@ -10,11 +10,11 @@ from eval_toolkit._internal.options import gathers
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.rollouts.kind import RolloutKind
 from eval_toolkit.rollouts.measures.results import Measuring
-from eval_toolkit.rollouts.plain import (
-    PLAIN_DEFAULTS,
-    PlainOptions,
-    plain_prompts,
-    plain_system,
+from eval_toolkit.rollouts.participants import (
+    PARTICIPANT_DEFAULTS,
+    ParticipantOptions,
+    prompt_list,
+    system_and_prompts,
 )
 from eval_toolkit.rollouts.sampling import TreeSampler
 from eval_toolkit.rollouts.scorers.base import check_ready
@@ -38,8 +38,8 @@ __all__ = ["run_rollouts"]
 _DEPTH = 3
 
 
-class _RolloutOptions(PlainOptions, SummaryOptions, AskOptions, total=False):
-    """Options of `TreeSampler`, `SummarySpec` and `AskSpec`, and of the plain form."""
+class _RolloutOptions(ParticipantOptions, SummaryOptions, AskOptions, total=False):
+    """Options of `TreeSampler`, `SummarySpec` and `AskSpec`, and the participants."""
 
     depth: int | None
     width: int | Sequence[int] | None
@@ -55,7 +55,7 @@ class _RolloutOptions(PlainOptions, SummaryOptions, AskOptions, total=False):
     keep=None,
     stop_on_success=False,
     budget=None,
-    **PLAIN_DEFAULTS,
+    **PARTICIPANT_DEFAULTS,
     **SUMMARY_DEFAULTS,
     **ASK_DEFAULTS,
 )
@@ -74,17 +74,17 @@ def run_rollouts(
 ) -> Outcome:
     """Run red-team rollouts from seed prompts, score the replies, and summarise.
 
-    Takes a system and its seed prompts, or, in the plain form, prompts and a target:
+    Takes a `System` and its seed prompts, or prompts and a target, without a `System`:
     ``run_rollouts(prompts, bot, scorer=harm)``.
 
     Parameters
     ----------
     system : System, or the prompts
-        Tester, target and scorers. In the plain form the prompts: a list of texts, seed prompts or
-        rows, a frame, the path of a file as in `load_seeds`, or a single text.
+        Tester, target and scorers. Without a `System`, the prompts: a list of texts, seed prompts
+        or rows, a frame, the path of a file as in `load_seeds`, or a single text.
     seeds : sequence of str, SeedPrompt or mapping, or the target
-        Seed prompts, one unit each. Prompts of one topic are resampled together. In the plain form
-        the target, which may also be given as ``target``: anything that answers, as in
+        Seed prompts, one unit each. Prompts of one topic are resampled together. Without a
+        `System`, the target, which may also be passed as ``target``: any object accepted by
         `models.as_model`, such as a function from prompt to text or "openai:gpt-4o".
     out : path, optional
         Folder of the run. An interrupted run is resumed; in a finished one, failed requests are
@@ -93,13 +93,13 @@ def run_rollouts(
     name : str, default "seeds"
         Name of the set of seed prompts.
     prompts, target, scorer, tester, system_prompt, temperature, max_tokens, opening
-        The plain form of what a `System` takes. A scorer is a function of a reply, or of a prompt
-        and a reply, that returns a number or a bool (bad at 0.5 or more), a name such as
-        "refusal", or several, as a list or by name; by default toxicity. The tester sends the prompts unchanged by
-        default; it may be the name of an attack.
+        Participants and settings without a `System`. A scorer is a function of a reply, or of a
+        prompt and a reply, that returns a number or a bool (bad at 0.5 or more), a name such as
+        "refusal", or several in a list or mapping; by default toxicity. The tester, which may be
+        the name of an attack, sends the prompts unchanged by default.
     depth, width, keep, stop_on_success
-        Turns and branches, as in `TreeSampler`. By default 3 turns, or 1 in the plain form without
-        a tester.
+        Turns and branches, as in `TreeSampler`. By default 3 turns, or 1 if neither a `System` nor
+        a tester is given.
     rollouts_per_seed : int, default 1
         Number of rollouts per seed prompt; they differ only if tester or target are random.
     seed : int, default 42
@@ -158,17 +158,17 @@ def run_rollouts(
     >>> done.card["failed_by_turn_1"].value
     0.0
     """
-    plain = not isinstance(system, System)
-    system, seeds = plain_system(system, seeds, options)
+    direct = not isinstance(system, System)
+    system, seeds = system_and_prompts(system, seeds, options)
     validation.place(out, "out", NoneType)
     _check_names(name, run_id)
-    given = plain_prompts(seeds, single=plain)
+    given = prompt_list(seeds, single=direct)
     if not given:
         raise InvalidInputError("`seeds` is empty; at least one is needed")
     prompts = seed_prompts(given)
     depth = options["depth"]
     if depth is None:
-        depth = 1 if plain and options["tester"] is None else _DEPTH
+        depth = 1 if direct and options["tester"] is None else _DEPTH
     sampler: TreeSampler[Any, Any] = TreeSampler(
         system,
         depth=depth,
@@ -224,6 +224,6 @@ def run_rollouts(
 
 def _check_names(name: Any, run_id: Any) -> None:
     if not isinstance(name, str) or not name.strip():
-        raise InvalidInputError(f"`name` is {name!r:.80}; it must be a name")
+        raise InvalidInputError(f"`name` is {name!r:.80}; it must be a non-empty text")
     if run_id is not None and (not isinstance(run_id, str) or not run_id.strip()):
-        raise InvalidInputError(f"`run_id` is {run_id!r:.80}; it must be a name")
+        raise InvalidInputError(f"`run_id` is {run_id!r:.80}; it must be a non-empty text")

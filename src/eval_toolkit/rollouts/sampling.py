@@ -138,11 +138,11 @@ class TreeSampler(Sampler[StateT, ActionT]):
             return
         what = "stop_on_success" if self.stop_on_success else "keep"
         if scorer is None:
-            raise InvalidInputError(f"`{what}` needs a scorer; give the system one")
+            raise InvalidInputError(f"`{what}` needs a scorer; pass one to the System")
         if mode_of(scorer) == "final" and (self.stop_on_success or self.chooses):
             raise InvalidInputError(
-                f"`{what}` needs scores of every turn, and {scorer.name!r} looks at the end of a "
-                "conversation alone; give the system another first scorer, or leave it out"
+                f"`{what}` needs scores of every turn, but {scorer.name!r} only scores the end of a "
+                f"conversation; put another scorer first in the System, or omit `{what}`"
             )
 
     @property
@@ -220,8 +220,8 @@ class TreeSampler(Sampler[StateT, ActionT]):
     def _prompts(self) -> list[Any]:
         if not self.prompts:
             raise InvalidInputError(
-                "a seed that is a number chooses from `prompts`, and there are none; give the "
-                "sampler prompts, or pass a prompt as the seed"
+                "a numeric seed selects from `prompts`, which is empty; pass `prompts` to the "
+                "sampler, or a prompt as the seed"
             )
         return self.prompts
 
@@ -399,7 +399,7 @@ def _widths(given: int | Sequence[int], depth: int) -> tuple[int, ...]:
         )
         if len(widths) != depth:
             raise InvalidInputError(
-                f"`width` has {len(widths)} numbers and there are {depth} turns; give one per turn"
+                f"`width` has {len(widths)} numbers, but there are {depth} turns; give one per turn"
             )
         return widths
     return (validation.integer(given, "width", low=1),) * depth

@@ -70,7 +70,7 @@ def rollout_blocks(unit: StoredUnit) -> list[Block]:
     every, _ = unit.rows(TURNS, _SHAPE, (), n_rows)
     groups: list[Block] = [_page(graphs[0], scoring, [row for row in every if row["node_id"]])]
     asked = [request_group(one) for one in asked_of(unit)]
-    groups += [Group("The requests as they were sent", tuple(asked), folded=True)] if asked else []
+    groups += [Group("The requests as sent", tuple(asked), folded=True)] if asked else []
     return [*groups, *verdicts(unit), *hidden_requests(unit)]
 
 
@@ -352,7 +352,7 @@ def outcomes_of_rollouts(records: Records, config: Mapping[str, Any]) -> Outcome
     scoring = Scoring.of(config)
     units = len(set(records.unit_id.tolist()))
     rule = f" The target fails where {scoring.rule}." if scoring.rule else ""
-    silent = "without a scorer nothing says whether the target failed"
+    silent = "there is no scorer that defines failures"
     return Outcomes(
         of=found,
         titles=_TITLES,

@@ -14,8 +14,8 @@ from eval_toolkit.models.responses import REASONING_TAGS, RawCompletion, ReplyPa
 from eval_toolkit.models.runner import Job
 from eval_toolkit.protocols import Attack, Model
 from eval_toolkit.rollouts.conversations import Conversation
-from eval_toolkit.runs.function_calls import NothingToSay
 from eval_toolkit.runs.context import Context, Said
+from eval_toolkit.runs.function_calls import NothingToSay
 
 UNKNOWN = "unknown"
 """Placeholder for the digest of an object that has none."""
@@ -160,7 +160,7 @@ def _attacked(
         finally:
             attacks.append(attack)
         if isinstance(said, GenerateRequest) and getattr(attack, "model", None) is None:
-            found.append(InvalidTypeError(f"the attack {attack.name} asks a model and has none"))
+            found.append(InvalidTypeError(f"the attack {attack.name} queries a model but has none"))
         elif isinstance(said, GenerateRequest):
             model = attack.model
             _, places, jobs = waiting.setdefault(id(model), (model, [], []))
@@ -170,7 +170,9 @@ def _attacked(
         elif isinstance(said, str):
             found.append(said)
         else:
-            found.append(InvalidTypeError(f"the attack {attack.name} said {said!r:.60}: no text"))
+            found.append(
+                InvalidTypeError(f"the attack {attack.name} returned {said!r:.60}, not text")
+            )
     for model, places, jobs in waiting.values():
         for at, outcome in zip(places, asking.ask(model, jobs), strict=True):
             found[at] = _read(attacks[at], outcome, states[at])
@@ -188,7 +190,7 @@ def _read(attack: Any, outcome: Said, state: Any) -> Probed:
         return error
     if isinstance(text, str):
         return str(text)
-    return InvalidTypeError(f"the attack {attack.name} read {text!r:.60} in a reply: no text")
+    return InvalidTypeError(f"`read` of the attack {attack.name} returned {text!r:.60}, not text")
 
 
 def of_branch(tester: Any, branch: int) -> Any:

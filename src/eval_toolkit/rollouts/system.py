@@ -232,7 +232,7 @@ class System(Generic[StateT, ActionT]):
         }
 
     def _made_of(self) -> dict[str, Any]:
-        """Return the attributes of a system that speaks itself, as they may affect its texts."""
+        """Return the attributes of a system with its own `probe` or `respond`, which may use them."""
         if all(getattr(type(self), m) is getattr(System, m) for m in ("probe", "respond")):
             return {}
         parts = {
@@ -278,7 +278,7 @@ def _with_aliases(given: dict[str, Any], options: Mapping[str, Any]) -> dict[str
         if options[alias] is None:
             continue
         if given[name] is not None:
-            raise InvalidInputError(f"`{alias}` is another name of `{name}`; give one")
+            raise InvalidInputError(f"`{alias}` is an alias of `{name}`; pass only one of them")
         given[name] = options[alias]
     return given
 
@@ -398,7 +398,7 @@ def _speaks(value: Any) -> bool:
 
 
 def _told_direction(attack: Any, scorer: TextScorer | None) -> Any:
-    """Return the tester; an attack that shows scores is told their direction."""
+    """Return the tester; an attack that uses scores gets their direction."""
     from eval_toolkit.rollouts.attacks.base import told_direction
 
     if scorer is None:

@@ -57,11 +57,12 @@ def transcripts(
     graphs : iterable of Graph
         Rollouts.
     format : {"txt", "jsonl", "md", "csv"}, default "jsonl"
-        Text: conversations to read, with the outcome and the scores. JSONL: one object per conversation, i.e. per path from the seed prompt to a last turn.
-        Markdown: the same in readable form; messages are fenced so that they can neither close the
-        fence nor act as markup or links, and non-printing characters are escaped. CSV: one row per
-        turn, with a column ``score:NAME`` per scorer; texts that a spreadsheet would take for a
-        formula are prefixed with an apostrophe. Secrets are removed from reasons.
+        Text: readable conversations with the outcome and the scores. JSONL: one object per
+        conversation, i.e. per path from the seed prompt to a last turn. Markdown: the same in
+        readable form; messages are fenced so that they can neither close the fence nor act as
+        markup or links, and non-printing characters are escaped. CSV: one row per turn, with a
+        column ``score:NAME`` per scorer; texts that a spreadsheet would take for a formula are
+        prefixed with an apostrophe. Secrets are removed from reasons.
     failed_only : bool, default False
         Whether to include only conversations in which the target failed.
     unit : str, optional
@@ -110,7 +111,7 @@ def write_transcripts(
         Rollouts.
     path : path
         Output file; replaced if it exists.
-    format : {"jsonl", "md", "csv"}, optional
+    format : {"txt", "jsonl", "md", "csv"}, optional
         File format; by default inferred from the file name.
     failed_only, unit
         As in `transcripts`.
@@ -138,8 +139,8 @@ def write_transcripts(
     chosen = _SUFFIXES.get(target.suffix.lower()) if format is None else format
     if chosen is None:
         raise InvalidInputError(
-            f"{target}: cannot tell the format from the name; let it end in .txt, .jsonl, .md "
-            "or .csv, or set `format`"
+            f"{target}: cannot infer the format from the name; use .txt, .jsonl, .md or .csv, "
+            "or set `format`"
         )
     pieces = transcripts(graphs, chosen, failed_only=failed_only, unit=unit)
     try:
@@ -163,7 +164,9 @@ def _wanted(graphs: Sequence[_Graph], failed_only: bool, unit: str | None) -> li
         names = dict.fromkeys(graph.unit_id for graph in graphs)
         if unit not in names:
             some = ", ".join(map(repr, list(names)[:5])) + (" …" if len(names) > 5 else "")
-            raise InvalidInputError(f"`unit` is {unit!r}; the units are {some or 'none'}")
+            raise InvalidInputError(
+                f"`unit` is {unit!r}, which does not exist; the units are {some or 'none'}"
+            )
         graphs = [graph for graph in graphs if graph.unit_id == unit]
     if failed_only:
         failed = ((graph, [p for p in graph.paths() if _first_event(p)]) for graph in graphs)

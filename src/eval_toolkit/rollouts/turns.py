@@ -119,10 +119,10 @@ def read_turns(columns: Mapping[str, Any]) -> list[Graph[str, str]]:
                 nodes = {}
                 continue
             if not graphs:
-                raise ValueError("there is no row of its rollout above it")
+                raise ValueError("no row of its rollout precedes it")
             _add(graphs[-1], nodes, row)
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
-            raise ArtifactError(f"stored turns, row {n}: no turn of a rollout: {error}") from None
+            raise ArtifactError(f"stored turns, row {n}: not a valid turn: {error}") from None
     return graphs
 
 
@@ -145,7 +145,7 @@ def rollouts_of(run: Run, reasoning_tags: Tags = ()) -> list[Graph[str, str]]:
     Raises
     ------
     ArtifactError
-        If the run is of another kind, or was modified.
+        If it is not a rollout run, or was modified.
     InvalidInputError, InvalidTypeError
         If the tags are not pairs of texts.
 
@@ -162,7 +162,7 @@ def rollouts_of(run: Run, reasoning_tags: Tags = ()) -> list[Graph[str, str]]:
     [Graph(context='Hi', children=[], unit_id='u1', attempt=1, seed=None, selected=False)]
     """
     if TURNS not in run.manifest["artifacts"]:
-        raise ArtifactError(f"{run.path}: is no run of rollouts: it was written without {TURNS}")
+        raise ArtifactError(f"{run.path}: not a rollout run: it has no {TURNS}")
     columns = dict(run.table(TURNS))
     absent = [name for name in TURN_COLUMNS if name not in columns]
     if reasoning_tags and absent:
@@ -385,14 +385,14 @@ def _add(graph: Rollout, nodes: dict[str, _Turn], row: _Row) -> None:
     """Insert a turn below its parent, whose row must come first."""
     name, parent_id = row["node_id"], row["parent_id"]
     if parent_id is not None and parent_id not in nodes:
-        raise ValueError(f"its parent {parent_id!r} is not above it")
+        raise ValueError(f"no row of its parent {parent_id!r} precedes it")
     parent = None if parent_id is None else nodes[parent_id]
     place = graph if parent is None else parent
     at = str(len(place.children))
     if (row["unit_id"], int(row["attempt"])) != (graph.unit_id, graph.attempt):
-        raise ValueError("the row of its rollout is not above it")
+        raise ValueError("it follows the rows of another rollout")
     if name != (at if parent is None else f"{parent.id}.{at}"):
-        raise ValueError(f"node {name!r} is not where it belongs")
+        raise ValueError(f"node {name!r} is out of order")
     reward = row["reward"]
     flags = {number: flag for flag, number in _FLAGS.items()}
     node: _Turn = Node(
@@ -424,5 +424,5 @@ def _context(graph: Rollout, parent: _Turn | None, row: _Row) -> Any:
         return str(graph.context) if state == _SEED else context
     implied = _implied(graph, parent, opening=state == _OPENING)
     if implied is None:
-        raise ValueError("the turns before it are no texts")
+        raise ValueError("the turns before it are not texts")
     return implied

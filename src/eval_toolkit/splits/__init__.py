@@ -1,6 +1,6 @@
 """Splitters: divide a slice into folds of ``{"train": EvalSlice, "test": EvalSlice}``.
 
-Every fold keeps the parent's kind of frame and all its column roles. Which splitter?
+Every fold keeps the parent's kind of frame and all its column roles. Choice of the splitter:
 
 - independent rows: `StratifiedKFoldSplitter`, or `HoldoutSplitter` for a single split;
 - rows in groups (an author, a template): `GroupKFoldSplitter`,

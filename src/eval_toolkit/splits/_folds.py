@@ -47,7 +47,7 @@ def group_codes(
     if groups is None:
         if name is None:
             raise InvalidInputError(
-                f"{splitter} needs groups and slice {slice_.name!r} has no group_col; give the "
+                f"{splitter} needs groups, but slice {slice_.name!r} has no group_col; give the "
                 "slice or the splitter a group_col, or pass groups=…"
             )
         groups = column_of(slice_, name)
@@ -67,7 +67,7 @@ def refuse_groups(
     )
     raise InvalidInputError(
         f"{splitter} does not keep groups together, but {given}; use {instead}, or "
-        f"{splitter}(…, ignore_groups=True) if rows of one group may be trained and tested on"
+        f"{splitter}(…, ignore_groups=True) if rows of one group may be in both train and test"
     )
 
 

@@ -211,7 +211,7 @@ class SourceDisjointKFoldSplitter:
         if k < self.k:
             warnings.warn(
                 f"slice {slice_.name!r} has {n_sources} sources in {self.source_col!r}; "
-                f"making {k} folds instead of {self.k}",
+                f"yielding {k} folds instead of {self.k}",
                 UserWarning,
                 stacklevel=2,
             )

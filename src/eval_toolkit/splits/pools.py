@@ -63,7 +63,7 @@ def iter_folds_with_pool(
             )
         missing = [name for name in ("train", "val") if name not in pool]
         if missing or "test" in pool:
-            rule = f"lacks {missing}" if missing else "has a 'test', which is the splitter's"
+            rule = f"lacks {missing}" if missing else "contains 'test', which the splitter provides"
             raise InvalidInputError(
                 f"{who} returned {sorted(pool)}: it {rule}; return 'train' and 'val'"
             )

@@ -84,8 +84,8 @@ class TimeSeriesSplitter:
             if not len(past):
                 raise InvalidInputError(
                     f"slice {slice_.name!r}: fold {fold} of {self.k} has no training row: no time "
-                    f"is before {times[order[test[0]]]}, the first one tested; use a smaller k or "
-                    "finer times"
+                    f"is before {times[order[test[0]]]}, the first test time; use a smaller k or "
+                    "times of finer resolution"
                 )
             yield fold_of(slice_, past, order[test])
 
@@ -178,7 +178,7 @@ class PurgedKFoldSplitter:
                 raise InvalidInputError(
                     f"slice {slice_.name!r}: fold {fold} of {self.n_splits} has no training row "
                     f"left: purge_gap={self.purge_gap}, an embargo of {embargo} rows and equal "
-                    "times take all; make them smaller"
+                    "times exclude all; reduce them"
                 )
             yield fold_of(slice_, np.concatenate([before, after]), order[block])
 
@@ -220,7 +220,7 @@ def compute_label_overlap(t_train: ArrayLike, t_test: ArrayLike, horizon: Any) -
     given = read_times(np.asarray(t_train), "t_train"), read_times(np.asarray(t_test), "t_test")
     if given[0].kind != given[1].kind:
         raise InvalidInputError(
-            f"`t_train` holds {given[0].kind}s and `t_test` {given[1].kind}s; they must have the "
+            f"`t_train` contains {given[0].kind}s and `t_test` {given[1].kind}s; they must have the "
             "same type"
         )
     train, test = (times.complete() for times in given)

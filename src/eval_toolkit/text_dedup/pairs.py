@@ -259,7 +259,7 @@ class JoinStrategy(ABC):
         texts : list of str
             One text per row.
         k_neighbors, k : int
-            Number of neighbours, including the row itself; two names of one argument.
+            Number of neighbours, including the row itself; ``k`` is an alias.
 
         Returns
         -------
@@ -291,7 +291,7 @@ class JoinStrategy(ABC):
         query, reference : list of str
             One text per row.
         k_neighbors, k : int
-            Number of neighbours; two names of one argument.
+            Number of neighbours; ``k`` is an alias.
 
         Returns
         -------
@@ -314,7 +314,7 @@ class JoinStrategy(ABC):
 def _asked(k_neighbors: int | None, k: int | None) -> int:
     """Return the requested number of neighbours, given under either name."""
     if k_neighbors is not None and k is not None:
-        raise InvalidInputError("give `k_neighbors` or `k`, not both: they are the same argument")
+        raise InvalidInputError("`k` is an alias of `k_neighbors`; pass only one of them")
     given: Any = k if k_neighbors is None else k_neighbors
     return validation.integer(given, "k_neighbors", low=1)
 
@@ -326,7 +326,7 @@ def checked_threshold(value: float, strategy: Any) -> float:
     try:
         return validation.fraction(value, "threshold")
     except InvalidInputError as error:
-        hint = "; 1 is for ExactNormalizedHashStrategy, JaccardNgramStrategy and MinHashLSHStrategy"
+        hint = "; 1 is only allowed for ExactNormalizedHashStrategy, JaccardNgramStrategy and MinHashLSHStrategy"
         raise InvalidInputError(f"{error}{hint if value == 1.0 else ''}") from None
 
 

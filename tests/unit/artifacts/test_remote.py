@@ -358,7 +358,7 @@ def test_a_copy_is_called_by_its_address(
     push_run(run, f"{bucket}/r1")
     with pytest.raises(SystemExit, match="2"):
         main(["transcripts", f"{bucket}/r1"])
-    assert capsys.readouterr().err.startswith(f"error: {bucket}/r1: is no run of rollouts")
+    assert capsys.readouterr().err.startswith(f"error: {bucket}/r1: not a rollout run")
 
 
 def test_a_copy_that_failed_is_not_left(

@@ -83,13 +83,13 @@ def test_a_grader_is_returned_as_it_is():
         ("exact_mach", PluginError, "did you mean 'exact_match'"),
         ("exact_match{ignore_cas=true}", InvalidInputError, "did you mean 'ignore_case'"),
         ("bits_per_byte{x=1}", InvalidInputError, "has no option 'x'; it has none"),
-        ("exact_match{ignore_case}", InvalidInputError, "no TOML table"),
+        ("exact_match{ignore_case}", InvalidInputError, "not a TOML table"),
         ("regex_match", InvalidInputError, "grader 'regex_match': .*pattern"),
         ({"ignore_case": True}, InvalidInputError, "does not name a grader"),
         (3, InvalidTypeError, "3 is not a grader"),
         (ExactMatch, InvalidTypeError, "is not a grader"),
         ("json:loads", InvalidInputError, "grader 'json:loads'"),
-        ("string:digits", PluginError, "is a str, which is no Grader: .* and makes none"),
+        ("string:digits", PluginError, "is a str, which is not a valid Grader: .* and is not callable"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(given, error, message):

@@ -48,7 +48,7 @@ def test_names_are_read_whatever_their_case_and_dashes() -> None:
 def test_the_nearest_name_is_suggested() -> None:
     with pytest.raises(PluginError, match=r"there is no grader 'exactmach'; did you mean 'exact_m"):
         load_plugin("graders", "exactmach", OURS, origin=TYPED)
-    with pytest.raises(PluginError, match="there are exact_match"):
+    with pytest.raises(PluginError, match="the names are exact_match"):
         load_plugin("graders", "zzz", OURS, origin=TYPED)
 
 
@@ -111,7 +111,7 @@ class TestModels:
             load_model(name, options)
 
     def test_what_is_no_model(self) -> None:
-        with pytest.raises(PluginError, match="which is no Model"):
+        with pytest.raises(PluginError, match="which is not a valid Model"):
             load_model("string:ascii_letters")
         with pytest.raises(PluginError, match=r"there is no model 'embeded'; did you mean 'embedd"):
             load_model("embeded")
@@ -173,8 +173,8 @@ class TestMaking:
         [
             ("Check{limt=3}", r"has no option 'limt'; did you mean 'limit'\?"),
             ("Check", r"needs limit, as in somebodys_plugins:Check\{limit=…\}"),
-            ("Check{limit}", "the options are no TOML table"),
-            ("ready{limit=3}", "is ready made; it takes no options"),
+            ("Check{limit}", "the options are not a TOML table"),
+            ("ready{limit=3}", "is an existing object; it takes no options"),
         ],
     )
     def test_options_that_do_not_fit(self, spec: str, message: str, module: ModuleType) -> None:
@@ -258,7 +258,7 @@ class TestEveryKind:
         vars(module).update(Nothing=Nothing, Failing=Failing, three=3)
         for name, words in (
             ("Nothing", "no|needs"),
-            ("Failing", "making it failed: ZeroDivisionError: in the constructor"),
+            ("Failing", "creating it failed: ZeroDivisionError: in the constructor"),
             ("three", "no|neither"),
             ("missing", "no attribute 'missing'"),
         ):
@@ -291,7 +291,7 @@ class TestEveryKind:
         vars(module).update(maker=maker)
         offering((kind, "TheirOwn", "somebodys_plugins:maker", "theirs"))
         for spec in (f"{written}{{limit=3}}", "somebodys_plugins:maker{limit=3}"):
-            with pytest.raises(PluginError, match="making it failed: ValueError: the limit is 3"):
+            with pytest.raises(PluginError, match="creating it failed: ValueError: the limit is 3"):
                 LOADS[kind](spec)
         with pytest.raises(InvalidInputError, match="no option 'limt'; did you mean 'limit'"):
             LOADS[kind](f"{written}{{limt=3}}")
@@ -313,7 +313,9 @@ class TestEveryKind:
     @pytest.mark.parametrize("kind", LOADS)
     def test_two_packages_with_one_name(self, kind: str, offering: Callable[..., None]) -> None:
         offering((kind, "own", "json:loads", "one"), (kind, "Own", "json:dumps", "other"))
-        with pytest.raises(PluginError, match=r"one \(json:loads\) and other \(json:dumps\) offer"):
+        with pytest.raises(
+            PluginError, match=r"one \(json:loads\) and other \(json:dumps\) provide"
+        ):
             LOADS[kind]("own")
 
 
@@ -344,7 +346,7 @@ class TestInstalled:
         }
         assert found["gone", "bad"][1] == "check 'gone': there is no module 'nowhere'"
         assert found["number", "odd"][1] == (
-            "check 'number' is an int, which is no LeakageCheck: it lacks `name` and `validate`"
+            "check 'number' is an int, which is not a valid LeakageCheck: it lacks `name` and `validate`"
         )
 
     def test_what_cannot_be_of_its_kind(
@@ -358,13 +360,14 @@ class TestInstalled:
             ("checks", "fine", "somebodys_plugins:Check", "good"),
         )
         found = {info.name: (info.state, info.problem) for info in installed_plugins()}
-        nope = (
-            "scorer 'nope' is the class JSONDecoder, which is no Scorer: it lacks `predict_proba`"
-        )
+        nope = "scorer 'nope' is the class JSONDecoder, which is not a valid Scorer: it lacks `predict_proba`"
         assert found == {
             "nope": ("broken", nope),
-            "pi": ("broken", "task 'pi' is a float, which is no BaseTask"),
-            "notask": ("broken", "task 'notask' is the class JSONDecoder, which is no BaseTask"),
+            "pi": ("broken", "task 'pi' is a float, which is not a valid BaseTask"),
+            "notask": (
+                "broken",
+                "task 'notask' is the class JSONDecoder, which is not a valid BaseTask",
+            ),
             "fine": ("ok", ""),
         }
 
@@ -398,8 +401,8 @@ class TestLoaders:
         ("given", "message"),
         [
             (lambda: 1 / 0, "load_splits failed: ZeroDivisionError"),
-            (list, "load_splits gave a list; it must give a dict"),
-            (dict, "load_splits gave no split"),
+            (list, "load_splits returned a list; it must return a dict"),
+            (dict, "load_splits returned no split"),
             (lambda: {"test": [1]}, "split 'test' is a list"),
         ],
     )

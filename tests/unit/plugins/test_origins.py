@@ -315,7 +315,7 @@ class TestOneWay:
             }),
             ("load_task", {"cli/_tasks.py", "tasks/running.py"}),
             ("as_model", {
-                *("models/loading.py", "rollouts/plain.py"),
+                *("models/loading.py", "rollouts/participants.py"),
                 *("tasks/asking.py", "tasks/running.py"),
             }),
         ],

@@ -22,7 +22,7 @@ from eval_toolkit.rollouts import (
 )
 from eval_toolkit.rollouts.attacks import Static
 from eval_toolkit.rollouts.scorers import JudgeScorer, KeywordScorer, with_threshold
-from eval_toolkit.rollouts.seeds.tables import seed_units
+from eval_toolkit.rollouts.seeds.stored import seed_units
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.units import UNITS, units_table
 from eval_toolkit.scorecards import Records
@@ -51,7 +51,7 @@ class TestRescoring:
         for name in ("records.parquet", "turns.parquet", "results.json", "units.parquet"):
             assert (tmp_path / "b" / name).read_bytes() == (tmp_path / "c" / name).read_bytes()
         assert done.attempts == whole.attempts
-        assert "no model was asked" in done.notes[-1]
+        assert "no model was queried" in done.notes[-1]
 
     def test_the_run_stays_as_it_is(self, tmp_path):
         before = run(tmp_path / "a")
@@ -84,14 +84,18 @@ class TestRescoring:
     def test_what_the_old_scorer_decided_is_said(self, tmp_path):
         run(tmp_path / "a", stop_on_success=True)
         done = rescore_rollouts(tmp_path / "a", IDIOT)
-        assert any("conversations ended where words said" in note for note in done.notes)
+        assert any(
+            "conversations ended where words reported a failure" in note for note in done.notes
+        )
 
     def test_what_the_first_scorer_decided_is_said_of_a_rescored_run_too(self, tmp_path):
         run(tmp_path / "a", stop_on_success=True)
         other = KeywordScorer(["hello"], name="greetings")
         rescore_rollouts(tmp_path / "a", other, tmp_path / "b")
         done = rescore_rollouts(tmp_path / "b", IDIOT)
-        assert any("conversations ended where words said" in note for note in done.notes)
+        assert any(
+            "conversations ended where words reported a failure" in note for note in done.notes
+        )
 
     def test_a_folder_that_is_taken_is_said_before_a_judge_is_asked(self, tmp_path):
         run(tmp_path / "a")
@@ -105,7 +109,7 @@ class TestRescoring:
         run(tmp_path / "a")
         rescore_rollouts(tmp_path / "a", IDIOT, tmp_path / "b")
         before = (tmp_path / "b" / "results.json").read_bytes()
-        with pytest.raises(ArtifactError, match="b: holds rollouts that were scored again"):
+        with pytest.raises(ArtifactError, match="b: contains the rescored rollouts of run a"):
             run(tmp_path / "b")
         assert (tmp_path / "b" / "results.json").read_bytes() == before
 
@@ -117,7 +121,7 @@ class TestRescoring:
             rescore_rollouts(tmp_path / "a", IDIOT, asr_at=[2])
         results = {"schema_version": "v1", "run_id": "r", "config": {}, "by_slice": {}}
         write_run(tmp_path / "task", results=results, manifest={"run_id": "r"})
-        with pytest.raises(ArtifactError, match="no run of rollouts"):
+        with pytest.raises(ArtifactError, match="not a rollout run"):
             rescore_rollouts(tmp_path / "task", IDIOT)
 
 
@@ -162,7 +166,7 @@ class TestJudges:
     def test_who_was_asked_and_what_it_took_is_said(self, tmp_path):
         run(tmp_path / "a")
         done = rescore_rollouts(tmp_path / "a", judge("yes")[0], tmp_path / "b")
-        assert done.notes[-1].endswith("; judges alone were asked, 16 times")
+        assert done.notes[-1].endswith("; only judges were queried, 16 times")
         assert not any("no model" in note for note in done.notes)
         assert (done.n_requests, done.n_asked, done.n_reused) == (16, 0, 16)
         (judged,) = done.judges.values()
@@ -182,7 +186,7 @@ class TestJudges:
         (judged,) = done.judges.values()
         assert (model.n_calls, judged["n_asked"], judged["n_reused"]) == (0, 0, 16)
         assert done.card["attack_success"].value == 1.0
-        assert done.notes[-1].endswith("; no model was asked")
+        assert done.notes[-1].endswith("; no model was queried")
         assert len(verdicts(tmp_path / "b")) == 16
 
     def test_a_judge_that_breaks_is_counted(self, tmp_path):

@@ -377,7 +377,7 @@ class TestFailures:
 
     def test_an_empty_probe_is_an_error(self):
         (graph,) = TreeSampler(System(lambda s: [""] * len(s), ["a"], grr)).eval_rollouts(["goal"])
-        assert [node.reason for node in graph.nodes()] == ["the tester said nothing"]
+        assert [node.reason for node in graph.nodes()] == ["the tester returned an empty probe"]
 
     def test_what_is_no_text_is_an_error_of_its_conversation(self):
         def target(states):
@@ -453,7 +453,7 @@ class TestFailures:
         system = System(Reading(ScriptedModel("hm")), ["b"], grr)
         (graph,) = TreeSampler(system, depth=1).eval_rollouts(["x"])
         assert graph.children[0].status == "error"
-        assert "read None in a reply: no text" in graph.children[0].reason
+        assert "returned None, not text" in graph.children[0].reason
 
     def test_secrets_in_what_is_raised_do_not_get_into_the_rollout(self):
         key = "sk-abcdefghijklmnopqrstuvwx123456"

@@ -122,7 +122,7 @@ class TestLists:
             (
                 [SeedPrompt("a", id="1"), SeedPrompt("b", id="1")],
                 InvalidInputError,
-                r"seeds\[1\]: the id '1' is that of seeds\[0\] too",
+                r"seeds\[1\]: the id '1' is already used in seeds\[0\]",
             ),
         ],
     )
@@ -189,7 +189,9 @@ class TestFiles:
             load_seeds(path)
         for word in ("'question' and 'text'", "'kind'", "`prompt`"):
             assert word in str(caught.value)
-        with pytest.raises(InvalidInputError, match=r"row 2: the id '1' is that of .*row 1 too"):
+        with pytest.raises(
+            InvalidInputError, match=r"row 2: the id '1' is already used in .*row 1;"
+        ):
             load_seeds(path, prompt="text")
         seeds = load_seeds(path, prompt="text", id="", category="kind")
         assert [(s.prompt, s.category) for s in seeds] == [("t1", "k"), ("t2", "k")]
@@ -199,7 +201,7 @@ class TestFiles:
             load_seeds(path, prompt="texts")
 
     def test_texts_have_no_columns(self, write: Write) -> None:
-        with pytest.raises(InvalidInputError, match="leave out `prompt`"):
+        with pytest.raises(InvalidInputError, match="omit `prompt`"):
             load_seeds(write("a.txt", "one"), prompt="text")
 
     @pytest.mark.parametrize(
@@ -218,7 +220,7 @@ class TestFiles:
             ("a.txt", b"\xff", ArtifactError, "byte 0 is not UTF-8"),
             ("a.txt.gz", b"no gzip", ArtifactError, "Not a gzipped file"),
             ("a.json", "{}", ArtifactError, "contains a dict"),
-            ("a.json", "[1]", ArtifactError, "row 1: holds 1"),
+            ("a.json", "[1]", ArtifactError, "row 1 is 1"),
             ("a.json", '["a", NaN]', ArtifactError, "NaN is not valid JSON"),
             ("a.jsonl", '"a"\n{', ArtifactError, "line 2: malformed JSON"),
             ("a.xls", "x", InvalidInputError, r"or in \.txt with a prompt"),

@@ -66,7 +66,7 @@ class TestArguments:
             ({"tester": ["a"], "target": 3}, "target"),
             ({"tester": ["a"]}, "`target` is missing"),
             ({"target": ["a"]}, "`tester` is missing"),
-            ({"tester": ["a"], "attacker": ["b"], "target": ["c"]}, "another name"),
+            ({"tester": ["a"], "attacker": ["b"], "target": ["c"]}, "is an alias of"),
             ({"tester": ["a"], "target": ["c"], "colour": 1}, "colour"),
             ({"tester": ["a"], "target": []}, "empty list"),
             ({"tester": ["a"], "target": [1]}, r"target\[0\]"),

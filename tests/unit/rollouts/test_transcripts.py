@@ -238,7 +238,9 @@ class TestChoosing:
     def test_one_unit(self) -> None:
         graphs = [chain("a"), chain("b"), chain("a", attempt=2)]
         assert [line["attempt"] for line in lines(graphs, unit="a")] == [1, 2]
-        with pytest.raises(InvalidInputError, match="`unit` is 'x'; the units are 'a', 'b'"):
+        with pytest.raises(
+            InvalidInputError, match="`unit` is 'x', which does not exist; the units are 'a', 'b'"
+        ):
             transcripts(graphs, unit="x")
 
     @pytest.mark.parametrize("kind", ["jsonl", "md", "csv"])

@@ -203,9 +203,9 @@ class TestWhatCannotBeRead:
         ("name", "row", "value", "words"),
         [
             ("node_id", 0, "0", "row 0: .*no row of its rollout"),
-            ("node_id", 3, "7", "row 3: .*node '7' is not where"),
-            ("parent_id", 2, "9", "row 2: .*its parent '9'"),
-            ("unit_id", 1, "other", "row 1: .*not above it"),
+            ("node_id", 3, "7", "row 3: .*node '7' is out of order"),
+            ("parent_id", 2, "9", "row 2: .*no row of its parent '9'"),
+            ("unit_id", 1, "other", "row 1: .*follows the rows of another rollout"),
             ("scores", 1, "{", "row 1"),
             ("scores", 1, None, "row 1"),
             ("scores", 1, "[1]", r"row 1: .*scores is \[1\]"),
@@ -224,5 +224,5 @@ class TestWhatCannotBeRead:
 
     def test_a_run_of_another_kind(self, tmp_path: Path) -> None:
         run = write_run(tmp_path / "r", results=RESULTS, manifest={"run_id": "r1"})
-        with pytest.raises(ArtifactError, match="is no run of rollouts"):
+        with pytest.raises(ArtifactError, match="not a rollout run"):
             rollouts_of(run)

@@ -22,8 +22,8 @@ from eval_toolkit.rollouts import System, rescore_rollouts, run_rollouts
 from eval_toolkit.rollouts.scorers import load_scorer
 from eval_toolkit.runs import Run, drive, rescore
 from eval_toolkit.runs import units as stored_units
-from eval_toolkit.runs.kinds import Kind
 from eval_toolkit.runs.kind_display import BUILT_IN_KINDS
+from eval_toolkit.runs.kinds import Kind
 from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.runs.units import Unit
 
@@ -196,7 +196,7 @@ class TestStoredScores:
         own, again = whole(run), whole(done)
         assert {n: seen(cell) for n, cell in again.items()} == {n: seen(own[n]) for n in own}
         assert done.results["config"]["scored_by"] == run.results["config"]["scored_by"]
-        note = f"conversations and scores are those of run {run.run_id}; no model was asked"
+        note = f"conversations and scores are from run {run.run_id}; no model was queried"
         assert note in done.notes
         assert done.n_asked == 0
         compared = compare_runs(run, tmp_path / "again", metrics=["attack_success"])

@@ -225,7 +225,7 @@ def test_groups_come_from_argument_splitter_or_slice():
 @pytest.mark.parametrize("kind", [GroupKFoldSplitter, StratifiedGroupKFoldSplitter])
 def test_group_messages(kind):
     with pytest.raises(
-        InvalidInputError, match=f"{kind.__name__} needs groups and slice 'all' has no"
+        InvalidInputError, match=f"{kind.__name__} needs groups, but slice 'all' has no"
     ):
         next(kind(k=3).iter_folds(whole()))
     with pytest.raises(KeyError, match="slice 'all': there is no column 'team'; the columns are"):
@@ -254,7 +254,7 @@ def test_fewer_sources_than_folds_warns():
     splitter = SourceDisjointKFoldSplitter("source", k=5)
     assert splitter.get_n_splits(whole()) == 3
     with pytest.warns(
-        UserWarning, match="'all' has 3 sources in 'source'; making 3 folds instead of 5"
+        UserWarning, match="'all' has 3 sources in 'source'; yielding 3 folds instead of 5"
     ):
         folds = list(splitter.iter_folds(whole()))
     assert len(folds) == 3
@@ -409,7 +409,7 @@ def test_label_overlap():
     with pytest.raises(TypeError, match="it must be a timedelta for dates"):
         compute_label_overlap(days, days, 4)
     with pytest.raises(
-        InvalidInputError, match="holds dates and `t_test` numbers; they must have the same type"
+        InvalidInputError, match="contains dates and `t_test` numbers; they must have the same type"
     ):
         compute_label_overlap(days, [1, 2], 4)
 
@@ -448,7 +448,7 @@ def test_pools():
             )
         )
     bad = {"train": 1, "val": 2, "test": 3}
-    with pytest.raises(InvalidInputError, match="which is the splitter's"):
+    with pytest.raises(InvalidInputError, match="which the splitter provides"):
         next(
             iter_folds_with_pool(StratifiedKFoldSplitter(k=2), whole(), pool_builder=HalfPool(bad))
         )
@@ -691,8 +691,8 @@ def test_rows_of_the_time_that_is_tested_are_not_trained_on():
 
 def test_equal_times_leave_nothing_to_train_on():
     slice_ = EvalSlice("all", {"text": list("abcd"), "label": [0, 1, 0, 1], "day": [7] * 4})
-    told = r"fold 0 of 2 has no training row: no time is before 7, the first one tested; use a"
+    told = r"fold 0 of 2 has no training row: no time is before 7, the first test time; use a"
     with pytest.raises(InvalidInputError, match=told):
         list(TimeSeriesSplitter(k=2, time_col="day").iter_folds(slice_))
-    with pytest.raises(InvalidInputError, match="and equal times take all"):
+    with pytest.raises(InvalidInputError, match="and equal times exclude all"):
         list(PurgedKFoldSplitter(n_splits=2, time_col="day").iter_folds(slice_))

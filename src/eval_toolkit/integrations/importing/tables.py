@@ -25,7 +25,7 @@ from eval_toolkit.models.runner import Job, JobResult, to_columns
 from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.seeds import SeedPrompt
-from eval_toolkit.rollouts.seeds.tables import seed_units
+from eval_toolkit.rollouts.seeds.stored import seed_units
 from eval_toolkit.rollouts.turns import TURNS, turns_table
 from eval_toolkit.runs.units import Unit
 from eval_toolkit.tasks.references import sample_units

@@ -199,10 +199,12 @@ class AskingStrategy(Strategy):
         probe, marked = _found(reply)
         if not probe:
             said = (
-                "is empty" if not reply.strip() else f"holds none: {' '.join(reply.split())!r:.80}"
+                "is empty"
+                if not reply.strip()
+                else f"contains none: {' '.join(reply.split())!r:.80}"
             )
             raise ModelError(
-                f"{self.model.name} was asked for a probe, and its reply {said}", kind="garbled"
+                f"{self.model.name} should write a probe, but its reply {said}", kind="garbled"
             )
         if not marked and refusal_kind(probe, opening=_BEGINNING) == "full":
             raise ModelError(

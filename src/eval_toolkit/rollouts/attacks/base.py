@@ -91,7 +91,7 @@ def check_inner(given: Any, name: str = "inner") -> None:
 
 
 def told_direction(attack: Any, *, higher_is_closer: bool) -> Any:
-    """Return an attack that is informed which direction of scores is closer to its goal.
+    """Return the attack with its direction of scores set; attacks without one are unchanged.
 
     Examples
     --------
@@ -154,7 +154,7 @@ class Strategy:
         return "+".join(given)
 
     def toward(self, *, higher_is_closer: bool) -> Attack:
-        """Return the attack informed of the direction of scores; by default itself."""
+        """Return the attack with its direction of scores set; by default the attack itself."""
         return self  # type: ignore[return-value]  # a subclass has `ask`
 
     def describe(self) -> dict[str, Any]:
@@ -205,7 +205,7 @@ class Wrapper(Strategy):
         return self.wrap(text, state, derive_seed(seed, self.KIND, state.n_turns))
 
     def toward(self, *, higher_is_closer: bool) -> Attack:
-        """Return this wrapper around an inner attack informed of the direction of scores."""
+        """Return this wrapper with the direction of scores set in the inner attack."""
         inner = told_direction(self.inner, higher_is_closer=higher_is_closer)
         made: Attack = self if inner is self.inner else replace(self, inner=inner)  # type: ignore[type-var]
         return made

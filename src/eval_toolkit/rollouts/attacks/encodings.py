@@ -29,7 +29,7 @@ _NOTHING_WIDE = "\u200b"
 
 
 class _Coded(Wrapper):
-    """Base class of encodings that the probe can explain."""
+    """Base class of encodings with an optional explanation of how to decode the probe."""
 
     __slots__ = ()
     HOW: ClassVar[str] = ""
@@ -92,7 +92,7 @@ class Base64(_Coded):
         try:
             return base64.b64decode(text, validate=True).decode("utf-8", "surrogatepass")
         except (binascii.Error, ValueError):
-            raise InvalidInputError(f"{text!r:.60} is not a text in Base64") from None
+            raise InvalidInputError(f"{text!r:.60} is not valid Base64") from None
 
 
 @dataclass(frozen=True, slots=True)

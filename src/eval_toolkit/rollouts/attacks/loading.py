@@ -38,20 +38,20 @@ _OURS = {
 }
 _WHAT = {
     "base64": "the probe in Base64",
-    "best_of_n": "random capitals, mixed letters and noise, other ones in every branch",
-    "crescendo": "from a harmless question to the goal, step by step; by a model where one is given",
+    "best_of_n": "random capitals, shuffled letters and noise, different in every branch",
+    "crescendo": "from a harmless question to the goal, step by step; written by a model if one is given",
     "homoglyphs": "Cyrillic letters that look like Latin ones",
     "leetspeak": "digits for the letters they look like",
     "prefix_injection": "asks for an answer that begins as if the target had agreed",
     "refinement": "a model reads the replies and writes a better probe; needs a model",
     "refusal_suppression": "asks for an answer without the words of a refusal",
     "reversed": "the probe written backwards",
-    "role_play": "puts the probe to a character that the target plays",
-    "rot13": "the probe with its letters moved by 13 places",
+    "role_play": "addresses the probe to a character that the target plays",
+    "rot13": "the probe with its letters rotated by 13 places",
     "scripted": "a list of probes, one per turn",
     "static": "the seed prompt itself",
-    "template": "a text of one's own around the probe",
-    "zero_width": "characters without width inside the probe",
+    "template": "a custom text around the probe",
+    "zero_width": "zero-width characters between those of the probe",
 }
 
 
@@ -112,7 +112,7 @@ def load_attack(spec: str, **options: Any) -> Attack:
     for part in _parts(spec):
         name, told = name_and_options(part)
         if not name:
-            raise InvalidInputError(f"attack {spec!r}: a name is missing beside '+'")
+            raise InvalidInputError(f"attack {spec!r}: a name is missing before or after '+'")
         names.append(name)
         tables.append(dict(told))
         found.append(load_plugin("attacks", name, _OURS, origin=TYPED))
@@ -122,7 +122,7 @@ def load_attack(spec: str, **options: Any) -> Attack:
         if made is not None:
             if not is_wrapper(one):
                 raise InvalidInputError(
-                    f"attack {spec!r}: {name!r} cannot be put around {made.name!r}; write it last"
+                    f"attack {spec!r}: {name!r} cannot wrap {made.name!r}; write it last"
                 )
             table["inner"] = made
         made = finish_plugin("attacks", name, one, table, protocol=Attack, origin=TYPED)
@@ -132,7 +132,7 @@ def load_attack(spec: str, **options: Any) -> Attack:
 
 
 def named_attack(spec: str, **options: Any) -> Attack:
-    """Return the attack that a user names, which asks something else in every turn.
+    """Return the attack specified by a name, with follow-ups that differ in every turn.
 
     See `load_attack`; ``static{follow_ups=[]}`` repeats the seed prompt.
 
@@ -193,15 +193,15 @@ def _deal(
         if len(takers) > 1:
             both = " and ".join(repr(names[at]) for at in takers)
             raise InvalidInputError(
-                f"attack {spec!r}: {both} have an option {option!r}; write it behind the one you "
-                f"mean, as in {names[takers[0]]}{{{option}=…}}"
+                f"attack {spec!r}: {both} have an option {option!r}; set it for one of them, "
+                f"as in {names[takers[0]]}{{{option}=…}}"
             )
         tables[takers[0]][option] = value
 
 
 def _nearest(option: str, there: Sequence[str]) -> str:
     near = difflib.get_close_matches(option, there, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(there) or 'none'}"
+    return f"did you mean {near[0]!r}?" if near else f"it has {', '.join(there) or 'none'}"
 
 
 def as_attack(given: Any) -> Attack:
@@ -239,7 +239,6 @@ def as_attack(given: Any) -> Attack:
     if isinstance(given, Sequence) and not isinstance(given, (str, bytes)):
         return Scripted(given)
     raise InvalidTypeError(
-        f"{given!r:.60} is not an attack; pass an attack, a model, or a list of probes (a name is "
-        "for "
-        "`load_attack`)"
+        f"{given!r:.60} is not an attack; pass an attack, a model, or a list of probes (for a "
+        "name, use `load_attack`)"
     )

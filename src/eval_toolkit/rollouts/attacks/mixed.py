@@ -75,7 +75,7 @@ class Mixed(Strategy):
         return found
 
     def toward(self, *, higher_is_closer: bool) -> Attack:
-        """Return a mix of attacks informed of the direction of scores."""
+        """Return the mix with the direction of scores set in each attack."""
         told = [told_direction(one, higher_is_closer=higher_is_closer) for one in self.attacks]
         same = all(new is old for new, old in zip(told, self.attacks, strict=True))
         return self if same else replace(self, attacks=told)
@@ -92,6 +92,6 @@ class Mixed(Strategy):
         said = attack.ask(conversation, seed)
         if not isinstance(said, str):
             raise InvalidInputError(
-                f"the attack {attack.name!r} asks a model; use `for_branch(k)` of a mix with it"
+                f"the attack {attack.name!r} queries a model; in a mix, use `for_branch(k)`"
             )
         return said

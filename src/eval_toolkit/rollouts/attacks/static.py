@@ -36,14 +36,14 @@ class Static(Strategy):
     """Attack that sends the seed prompt unchanged: the baseline for other attacks.
 
     If the seed prompt opens the conversation, the target sees it anyway: follow-ups then start at
-    the first turn, and without follow-ups the target is asked to go on.
+    the first turn, and without follow-ups the target is asked to continue.
 
     Parameters
     ----------
     follow_ups : sequence of str
         Probes of the turns after the first; the last one is repeated. ``{goal}`` is the seed
-        prompt. Without follow-ups, the seed prompt is repeated. An attack named by text, as on the
-        command line, has follow-ups that differ in every turn (`asking_further`).
+        prompt. Without follow-ups, the seed prompt is repeated. An attack specified by name, as on
+        the command line, has follow-ups that differ in every turn (`asking_further`).
     name : str, default "static"
         Name in tables.
 
@@ -83,7 +83,7 @@ class Static(Strategy):
 
 
 def asking_further(attack: Any) -> Any:
-    """Return an attack whose `Static` asks something else in every turn instead of repeating.
+    """Return the attack with follow-ups in its `Static`, which would repeat the seed prompt.
 
     A `Static` with follow-ups keeps them.
 

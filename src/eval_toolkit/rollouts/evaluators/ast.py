@@ -259,7 +259,9 @@ def _scorer_of(sampler: Any) -> TextScorer:
 
     scorer = getattr(sampler.system, "scorer", None)
     if scorer is None:
-        raise InvalidInputError("the system has no scorer; give it one that says what is toxic")
+        raise InvalidInputError(
+            "the system has no scorer; pass one that scores toxicity, such as ToxicityScorer()"
+        )
     return as_text_scorer(scorer)
 
 

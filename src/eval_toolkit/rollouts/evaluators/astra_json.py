@@ -49,8 +49,8 @@ def rollouts_json(
     Raises
     ------
     InvalidInputError
-        If nothing was evaluated yet, or graphs without a scorer have no scores, or scores judged by
-        another threshold or direction.
+        If nothing was evaluated yet, or if graphs are given without ``scorer`` and have no scores,
+        or scores judged by another threshold or direction.
     InvalidTypeError
         If ``rollouts`` has another type.
 
@@ -78,7 +78,7 @@ def _run_of(rollouts: Any, scorer: Any, threshold: float | None) -> EvaluatorRun
     if isinstance(rollouts, Evaluator):
         rollouts = rollouts.run
         if rollouts is None:
-            raise InvalidInputError("the evaluator has not evaluated anything; call `evaluate`")
+            raise InvalidInputError("nothing was evaluated yet; call `evaluate` first")
     if isinstance(rollouts, EvaluatorRun):
         return rollouts
     if not isinstance(rollouts, Sequence) or not all(isinstance(g, Graph) for g in rollouts):
@@ -139,14 +139,14 @@ def _check_events(
     highest = max((score for score, event in decided if event is False), default=-math.inf)
     if lowest < highest:
         raise InvalidInputError(
-            f"{scorer.name}: a turn at {lowest:g} failed and one at {highest:g} did not, so more is "
-            "not worse; pass `scorer`"
+            f"{scorer.name}: a turn with score {lowest:g} failed and one with {highest:g} did "
+            "not, so higher scores are not worse; pass `scorer`"
         )
     if threshold is None and not highest < scorer.threshold <= lowest:
         early = lowest < scorer.threshold
         at, state = (lowest, "failed") if early else (highest, "did not fail")
         raise InvalidInputError(
-            f"{scorer.name}: a turn at {at:g} {state}, so the threshold was not "
+            f"{scorer.name}: a turn with score {at:g} {state}, so the threshold was not "
             f"{scorer.threshold:g}; pass `scorer` or `threshold`"
         )
 

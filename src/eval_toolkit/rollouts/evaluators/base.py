@@ -107,10 +107,12 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         confidence: float = 0.95,
     ) -> None:
         if sampler is not None and env is not None:
-            raise InvalidInputError("`env` is another name of `sampler`; give one of them")
+            raise InvalidInputError("`env` is an alias of `sampler`; pass only one of them")
         given = env if sampler is None else sampler
         if given is None:
-            raise InvalidInputError("`sampler` is missing; say what rolls out")
+            raise InvalidInputError(
+                "`sampler` is missing; pass an object with `eval_rollout(seed)`"
+            )
         for name in ("eval_rollout", "system"):
             if not hasattr(given, name):
                 raise InvalidTypeError(f"the sampler {type(given).__name__} has no `{name}`")
@@ -217,7 +219,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
             If no rollout could be measured.
         """
         if not graphs:
-            raise RolloutCountError("there are no graphs to evaluate")
+            raise RolloutCountError("`graphs` is empty; give at least one rollout")
         return self._combined(lambda: self._read(graphs), progress=False)
 
     def _read(self, graphs: Sequence[Graph[StateT, ActionT]]) -> list[EvaluatedRollout]:
@@ -280,13 +282,13 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
                 raise RolloutCountError(str(error)) from None
         if self.seeds is None:
             if n_rollouts is None:
-                raise RolloutCountError("there are no `seeds`; say how many by `n_rollouts`")
+                raise RolloutCountError("`n_rollouts` is required without `seeds`")
             return list(range(n_rollouts))
         if len(self.seeds) == 0:
             raise RolloutCountError("`seeds` is empty; give at least one seed")
         if n_rollouts is not None and n_rollouts > len(self.seeds):
             raise RolloutCountError(
-                f"`n_rollouts` is {n_rollouts}, and there are {len(self.seeds)} seeds"
+                f"`n_rollouts` is {n_rollouts}, but there are only {len(self.seeds)} seeds"
             )
         return list(self.seeds[:n_rollouts])
 
@@ -343,7 +345,7 @@ def _check_json(value: Any, place: tuple[str, ...], above: tuple[int, ...]) -> N
     if isinstance(value, _ENDS):
         return
     if id(value) in above:
-        raise InvalidInputError(f"{where(place)} contains itself; JSON cannot hold that")
+        raise InvalidInputError(f"{where(place)} contains itself; JSON cannot represent that")
     inside = (*above, id(value))
     if isinstance(value, np.ndarray) and value.dtype != object:
         return
@@ -360,7 +362,7 @@ def _check_json(value: Any, place: tuple[str, ...], above: tuple[int, ...]) -> N
             _check_json(item, (*place, str(at)), inside)
     else:
         raise InvalidInputError(
-            f"{where(place)} is of type {type(value).__name__}, which JSON has no place for"
+            f"{where(place)} has type {type(value).__name__}, which JSON cannot represent"
         )
 
 

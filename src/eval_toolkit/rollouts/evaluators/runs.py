@@ -157,7 +157,7 @@ class EvaluatorRun:
                 first = next(r for r in self.rollouts if r.status == status)
                 what = "failed" if status == "error" else "could not be measured"
                 told.append(
-                    f"{n} of {self.n_rollouts} rollouts {what} and are in no average; "
+                    f"{n} of {self.n_rollouts} rollouts {what} and are excluded from averages; "
                     f"the first, {first.rollout_id}: {first.reason}"
                 )
         empty = [node for graph in self.graphs for node in graph.nodes() if node.response == ""]

@@ -43,7 +43,9 @@ def beside(records: Records, graphs: Sequence[Graph[Any, Any]]) -> list[Graph[An
     places = {(graph.unit_id, graph.attempt): graph for graph in graphs}
     keys = list(zip(records.unit_id.tolist(), records.attempt.tolist(), strict=True))
     if len(keys) != len(graphs) or places.keys() != set(keys):
-        raise InvalidInputError("`graphs` are not the rollouts that the records are of")
+        raise InvalidInputError(
+            "`graphs` are not the rollouts from which the records were measured"
+        )
     return [places[key] for key in keys]
 
 
@@ -52,10 +54,9 @@ def cut_short(
 ) -> dict[str, BoolArray]:
     """Return, by column, which records lack a value for a reason that depends on the outcome.
 
-    For events in any turn these are records that broke before one; for columns of later turns,
-    records that broke, or stopped at a failure, before the turn; and if conversations stop at
-    failures, for all other columns, records that broke, since longer conversations break more
-    often. ``graphs`` are in the order of the records.
+    For events in any turn, these are rollouts that broke before an event; for columns of later
+    turns, those that broke, or stopped at a failure, before the turn; and if conversations stop at
+    failures, for all other columns, those that broke, since longer conversations break more often. ``graphs`` are in the order of the records.
 
     Examples
     --------
@@ -122,7 +123,7 @@ def with_curves(
     ``attack_success_own``, ``attack_success_any`` and ``failed_by_turn_<t>``, overall and per part,
     are `SurvivalCurve.failure_by`; other cells are unchanged. With one conversation per independent
     seed prompt and none cut short, these cells are unchanged as well, since the curve equals the
-    plain proportion. If some conversations were cut short, ``unprovoked_success`` is the unprovoked
+    sample proportion. If some conversations were cut short, ``unprovoked_success`` is the unprovoked
     part of ``attack_success`` (Aalen–Johansen estimator), with an interval only in ``details``;
     with several conversations per rollout it is skipped. Under "as_zero", an error counts as a
     failure in the turn where it occurred, and ``reason`` says so.

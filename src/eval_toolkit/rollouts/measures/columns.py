@@ -39,7 +39,7 @@ def together(parts: Sequence[Mapping[str, Measure]]) -> dict[str, Measure]:
         for name in part:
             if name in found or name in _OF_ROLLOUTS:
                 raise InvalidInputError(
-                    f"two columns would be called {name!r}; give the scorer another name"
+                    f"two columns have the name {name!r}; give the scorer another name"
                 )
         found |= part
     return found

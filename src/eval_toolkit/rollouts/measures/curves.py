@@ -26,7 +26,7 @@ from eval_toolkit.rollouts.measures.times import SurvivalRows, followed
 from eval_toolkit.scorecards import MetricResult, Records
 
 UNPROVOKED = "unprovoked_success"
-AS_FAILURES = "{} of {} rollouts broke and count as the worst"
+AS_FAILURES = "{} of {} rollouts broke and count as failures"
 _UNDER_POLICIES = ("error_rate", "exclude", "as_zero", "worst", "best", "bounds_ci")
 
 
@@ -173,7 +173,7 @@ class Place:
         rest = int((cut & ~broke).sum())
         if rest:
             told.append(
-                f"{rest} of {n} rollouts were cut short and count up to where they were seen"
+                f"{rest} of {n} rollouts were cut short and count up to their last observed turn"
             )
         return told
 
@@ -192,7 +192,7 @@ class Place:
         cell = replace(cell, ci=None, details=details, n_units=units, n_groups=groups)
         if isinstance(value, str):
             return replace(cell, value=None, status="skipped", reason=value)
-        note = "the part of attack_success that was not provoked, of which bounds alone are known"
+        note = "the unprovoked part of attack_success, for which only bounds are known"
         return replace(cell, value=value, status="ok", reason=note)
 
     def _unprovoked_share(self, rows: SurvivalRows) -> float | str:
@@ -201,15 +201,13 @@ class Place:
         if isinstance(failed, str):
             return failed
         if len(rows.times) > len(self.mine):
-            return (
-                "some were cut short, and which of several conversations was provoked is not known"
-            )
+            return "some rollouts were cut short, and it is unknown which of several conversations was provoked"
         records = self.curve.seen.records
         status = records.status[UNPROVOKED]
         here = self.mine[rows.rollouts]
         broke = status == "error" if rows is self.curve.as_failed else np.zeros_like(self.mine)
         if (here & rows.events & ((status != "ok") & ~broke)[rows.rollouts]).any():
-            return "whether some failures were provoked is not known"
+            return "it is unknown whether some failures were provoked"
         counts = broke | ((status == "ok") & (records.columns[UNPROVOKED] == 1.0))
         return rows.part_failed_by(self.turn, counts[rows.rollouts], only=here)
 
@@ -224,9 +222,9 @@ class Place:
         """Return the failure rate, or the reason why it is unknown."""
         unclear = int((self.curve.unclear & self.mine).sum())
         if unclear:
-            return f"whether the failures of {unclear} rollouts repeat the tester is not known"
+            return f"it is unknown whether the failures of {unclear} rollouts repeat the tester"
         if self.turn <= rows.blind:
-            return "the scorer looks at the end of a conversation alone"
+            return "the scorer only scores the end of a conversation"
         try:
             here = self.mine[rows.rollouts]
             return rows.curve(self.confidence, only=here).failure_by(self.turn)

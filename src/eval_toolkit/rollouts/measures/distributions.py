@@ -99,8 +99,8 @@ def histogram(
     outside = (numbers < low) | (numbers > high)
     if outside.any():
         raise InvalidInputError(
-            f"values[{int(np.argmax(outside))}] is {numbers[outside][0]:g}; the bounds are {low:g} "
-            f"and {high:g}"
+            f"values[{int(np.argmax(outside))}] is {numbers[outside][0]:g}, outside the bounds "
+            f"{low:g} and {high:g}"
         )
     n_bins = validation.bin_count(bins, "bins", low=1)
     counts, edges = np.histogram(numbers, bins=n_bins, range=(low, high))

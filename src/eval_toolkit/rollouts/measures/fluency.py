@@ -124,9 +124,9 @@ def _read(outcome: JobResult) -> tuple[Grade, int | None]:
         return Grade.error(f"{error.kind}: {error.message}"), None
     response: Any = outcome.response
     if not response.n_tokens:
-        return Grade.skipped("the model does not say how many tokens a probe has"), None
+        return Grade.skipped("the model does not report the number of tokens of a probe"), None
     n_tokens = int(response.n_tokens[0])
     value = perplexity(response.loglikelihoods[0], n_tokens)
     if math.isinf(value):
-        return Grade.error("the model gives the probe the probability 0"), n_tokens
+        return Grade.error("the model assigns the probe the probability 0"), n_tokens
     return Grade(value), n_tokens

@@ -52,7 +52,7 @@ __all__ = ["POLICIES", "check_columns", "measure_rollouts", "seeds_by_id"]
 POLICIES = ("expectation", "first", "best", "all leaves")
 """Policies for weighting the conversations of a rollout with branches."""
 
-_SELECTED = Grade.skipped("only chosen branches were followed")
+_SELECTED = Grade.skipped("only selected branches were continued")
 _NO_TURNS = Grade.skipped("the rollout has no turns")
 _NONE = "(none)"
 _SAFETY = {True: "safe", False: "unsafe", None: ""}
@@ -128,7 +128,7 @@ def measure_rollouts(
     Raises
     ------
     InvalidInputError
-        If there are no rollouts, a seed prompt is missing, two rollouts are of the same attempt,
+        If there are no rollouts, a seed prompt is missing, two rollouts share unit and attempt,
         two scorers share a name or a column, or the policy is unknown.
 
     Examples
@@ -181,11 +181,11 @@ def seeds_by_id(seeds: Mapping[str, SeedPrompt] | Sequence[Any]) -> dict[str, Se
 
 def _seed_of(graph: Graph[Any, Any], known: Mapping[str, SeedPrompt]) -> SeedPrompt:
     if not isinstance(graph, Graph):
-        raise InvalidTypeError(f"`graphs` must hold Graph, got {type(graph).__name__}")
+        raise InvalidTypeError(f"`graphs` must contain Graph objects, got {type(graph).__name__}")
     if graph.unit_id not in known:
         raise InvalidInputError(
-            f"a rollout is of the unit {graph.unit_id!r}, which is not among the {len(known)} seed "
-            "prompts; pass those that were rolled out"
+            f"a rollout has the unit {graph.unit_id!r}, which is not among the {len(known)} seed "
+            "prompts; pass the seed prompts of all rollouts"
         )
     return known[graph.unit_id]
 
@@ -326,8 +326,8 @@ def check_columns(scorers: Sequence[TextScorer], depth: int) -> None:
     >>> check_columns([Scorer()], 1)
     Traceback (most recent call last):
         ...
-    eval_toolkit.errors.InvalidInputError: two columns would be called 'failed_by_turn_1'; give the \
-scorer another name
+    eval_toolkit.errors.InvalidInputError: two columns have the name 'failed_by_turn_1'; give the scorer \
+another name
     """
     keys = {f"{scorer.name}:probe" for scorer in scorers} | {REFUSAL}
     everyone = frozenset({True, False})

@@ -21,8 +21,8 @@ Measure: TypeAlias = Callable[[Sequence[Turn]], "float | Grade"]
 
 _NO_TURNS = Grade.skipped("the rollout has no turns")
 _NOT_SCORED = Grade.skipped("the turn was not scored")
-_NO_ECHOES = Grade.skipped("whether the reply repeats the probe was not looked at")
-_AT_THE_END = Grade.skipped("the scorer looks at the end of a conversation alone")
+_NO_ECHOES = Grade.skipped("the reply was not checked for repetition of the probe")
+_AT_THE_END = Grade.skipped("the scorer only scores the end of a conversation")
 _STOPPED = Grade.skipped("the conversation was stopped at a failure that repeats the tester")
 
 
@@ -120,7 +120,7 @@ def own_event_of(node: Turn, scorer: str | None = None) -> float | Grade | None:
 
 
 def _graver(first: Grade | None, second: Grade) -> Grade:
-    """Return the first of two states, errors before skips."""
+    """Return the more severe of two states; errors are more severe than skips."""
     if first is None or (second.status == "error" and first.status != "error"):
         return second
     return first

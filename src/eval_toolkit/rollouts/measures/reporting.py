@@ -317,7 +317,9 @@ def compare_survival(
     """
     common = {graph.unit_id for graph in graphs_a} & {graph.unit_id for graph in graphs_b}
     if not common:
-        raise InvalidInputError("no seed prompt was rolled out on both sides; compare equal seeds")
+        raise InvalidInputError(
+            "`graphs_a` and `graphs_b` have no seed prompt in common; compare rollouts of the same seeds"
+        )
     turn = validation.integer(at, "at", low=1)
     sides = [
         [graph for graph in graphs if graph.unit_id in common] for graphs in (graphs_a, graphs_b)

@@ -83,7 +83,7 @@ class Measuring:
     def graded(
         self, graphs: Sequence[Graph[Any, Any]], prompts: Sequence[SeedPrompt], name: str
     ) -> Graded:
-        """Return records, cells and curves of rollouts of the seeds called ``name``."""
+        """Return records, cells and curves of rollouts; ``name`` is that of the seed prompts."""
         records = measure_rollouts(
             graphs, prompts, self.scorers, policy=self.policy, depth=self.depth
         )

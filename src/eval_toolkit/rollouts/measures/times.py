@@ -94,7 +94,7 @@ class SurvivalRows:
     def part_failed_by(self, turn: int, part: BoolArray, *, only: BoolArray) -> float:
         """Return the cumulative incidence of one kind of failure by a turn.
 
-        ``part`` are the rows whose failures are of that kind. The Aalen–Johansen estimate weights
+        ``part`` marks the rows with failures of that kind. The Aalen–Johansen estimate weights
         each failure by the survival probability just before it, so that the estimates of all kinds
         add up to that of the curve.
         """
@@ -184,7 +184,7 @@ def survival_rows(
 def common_policy(*sides: Sequence[Graph[Any, Any]]) -> str:
     """Return a policy valid for all rollouts: "best" if only selected branches were continued.
 
-    Selected branches on one side, and whole trees on another, are an error.
+    Raise if one side continued only selected branches and another one all of them.
 
     Examples
     --------
@@ -197,9 +197,8 @@ def common_policy(*sides: Sequence[Graph[Any, Any]]) -> str:
     for side, selected in zip(sides, chosen, strict=True):
         if not selected and not all(graph.is_chain for graph in side):
             raise InvalidInputError(
-                "one side continued selected branches only and the other all; pass policy='best' "
-                "to "
-                "compare whether any branch failed"
+                "one side continued only selected branches, the other continued all of them; pass "
+                "policy='best' to compare whether any branch failed"
             )
     return "best"
 
@@ -264,7 +263,7 @@ def _check_echoes(graphs: Sequence[Graph[Any, Any]]) -> None:
     unclear = sum(node.event is True and node.echo is None for g in graphs for node in g.nodes())
     if unclear:
         raise UndefinedMetricError(
-            f"of {unclear} failures it is not known whether they merely repeat the tester"
+            f"it is unknown whether {unclear} of the failures merely repeat the tester"
         )
 
 
@@ -273,8 +272,8 @@ def _group(graph: Graph[Any, Any], known: Mapping[str, SeedPrompt] | None) -> st
         return graph.unit_id
     if graph.unit_id not in known:
         raise InvalidInputError(
-            f"a rollout is of the unit {graph.unit_id!r}, which is not among the {len(known)} seed "
-            "prompts; pass those that were rolled out"
+            f"a rollout has the unit {graph.unit_id!r}, which is not among the {len(known)} seed "
+            "prompts; pass the seed prompts of all rollouts"
         )
     return known[graph.unit_id].group
 

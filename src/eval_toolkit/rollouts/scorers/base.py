@@ -139,7 +139,7 @@ def as_text_scorer(
     ('shouting', '1+threshold=0.8', [1.0, 0.0])
     """
     if isinstance(given, str):
-        raise InvalidTypeError(f"{given!r:.60} is a name; `load_scorer` makes a scorer of it")
+        raise InvalidTypeError(f"{given!r:.60} is a name; use `load_scorer` to create the scorer")
     score = getattr(given, "score", None)
     if isinstance(given, type) or not (callable(score) or callable(given)):
         raise InvalidTypeError(
@@ -325,7 +325,7 @@ def check_scorers(scorers: Sequence[TextScorer]) -> None:
     for at, scorer in enumerate(scorers):
         if isinstance(scorer, type) or not isinstance(scorer, TextScorer):
             raise InvalidTypeError(
-                f"scorers[{at}] is {scorer!r:.80}; give a TextScorer (as_text_scorer makes one)"
+                f"scorers[{at}] is {scorer!r:.80}; pass a TextScorer (see `as_text_scorer`)"
             )
         _check(scorer)
         if scorer.name in seen.values():
@@ -334,7 +334,7 @@ def check_scorers(scorers: Sequence[TextScorer]) -> None:
             )
         if scorer.name in _TAKEN:
             raise InvalidInputError(
-                f"a scorer is called {scorer.name!r}, and {_TAKEN[scorer.name]!r} is a column of "
+                f"a scorer is called {scorer.name!r}, but {_TAKEN[scorer.name]!r} is a column of "
                 "every run; give it another `name` (as_text_scorer)"
             )
         for column in (f"{scorer.name}_{end}" for end in _COLUMNS):

@@ -234,13 +234,15 @@ def _number(value: Any) -> Scored:
     if isinstance(value, Grade):
         return f"{value.status}: {value.reason}" if value.value is None else float(value.value)
     if type(value).__name__ in ("bool", "bool_"):
-        return f"error: the scorer said {bool(value)}, which is no number; 0.0 and 1.0 are"
+        return (
+            f"error: the scorer returned {bool(value)}; it must return a number, such as 0.0 or 1.0"
+        )
     try:
         number = validation.as_float(value)
     except (TypeError, ValueError, OverflowError):
-        return f"error: the scorer said {value!r:.60}, which is no number"
+        return f"error: the scorer returned {value!r:.60}, which is not a number"
     if not math.isfinite(number):
-        return f"error: the scorer said {number}, which is no finite number"
+        return f"error: the scorer returned {number}, which is not finite"
     return number
 
 

@@ -129,8 +129,8 @@ def _parameters(function: Callable[..., Any]) -> list[str] | None:
         return ["reply"]
     if len(needed) > 2:
         raise InvalidTypeError(
-            f"`scorer` {_named(function)} needs {', '.join(needed)}; it gets a reply, or a prompt "
-            "and a reply"
+            f"`scorer` {_named(function)} requires {', '.join(needed)}; it is called with a "
+            "reply, or a prompt and a reply"
         )
     note = own[0].annotation
     told = note if isinstance(note, str) else getattr(note, "__qualname__", "") or str(note)

@@ -282,7 +282,9 @@ def _labels(config: Any, place: str) -> tuple[str, ...]:
         raise InvalidInputError(f"{place} predicts numbers, not labels: it has no probabilities")
     names = tuple(str(config.id2label[at]) for at in range(config.num_labels))
     if len(set(names)) < len(names):
-        raise InvalidInputError(f"{place} has labels of the same name: {', '.join(names)}")
+        raise InvalidInputError(
+            f"{place} has several labels with the same name: {', '.join(names)}"
+        )
     return names
 
 
@@ -297,10 +299,10 @@ def _chosen(labels: tuple[str, ...], label: str | int | None, place: str) -> int
         return len(labels) - 1
     if isinstance(label, int):
         if not 0 <= label < len(labels):
-            raise InvalidInputError(f"`label` is {label}; {place} has: {told}")
+            raise InvalidInputError(f"`label` is {label}, but the labels of {place} are: {told}")
         return label
     if label not in labels:
-        raise InvalidInputError(f"`label` is {label!r}; {place} has: {told}")
+        raise InvalidInputError(f"`label` is {label!r}, but the labels of {place} are: {told}")
     return labels.index(label)
 
 

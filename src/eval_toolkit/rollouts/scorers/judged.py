@@ -244,8 +244,8 @@ def _column(judge: Any, field: str | None) -> tuple[str, ColumnInfo]:
         if name in columns:
             return name, columns[name]
     fields = ", ".join(name.removeprefix(f"{judge.name}_") for name in columns)
-    said = "several fields; name one by `field`" if field is None else f"no field {field!r}"
-    raise InvalidInputError(f"the judge {judge.name!r} has {said}: {fields}")
+    said = "several fields, so `field` is required" if field is None else f"no field {field!r}"
+    raise InvalidInputError(f"the judge {judge.name!r} has {said}; its fields are: {fields}")
 
 
 def _threshold(given: float | None, info: ColumnInfo, column: str) -> float:
@@ -254,15 +254,16 @@ def _threshold(given: float | None, info: ColumnInfo, column: str) -> float:
     low, high = info.bounds
     middle = (low + high) / 2
     if not math.isfinite(middle):
-        raise InvalidInputError(f"`threshold` is missing; the verdicts {column!r} have no bounds")
+        raise InvalidInputError(
+            f"`threshold` is required, since the verdicts {column!r} are unbounded"
+        )
     return middle
 
 
 def _direction(given: bool | None, info: ColumnInfo, column: str) -> bool:
     if given is None and info.higher_is_better is None:
         raise InvalidInputError(
-            f"`higher_is_worse` is missing; the rubric does not say whether more of {column!r} is "
-            "bad"
+            f"`higher_is_worse` is required, since the rubric defines no direction for {column!r}"
         )
     worse = not info.higher_is_better if given is None else given
     if not isinstance(worse, bool):

@@ -27,7 +27,7 @@ class KeptScorer:
     def score(self, texts: Sequence[str]) -> Sequence[float]:
         """Raise, since the scorer itself is not available."""
         raise ArtifactError(
-            f"{self.name!r} is a scorer of a stored run; pass `scorer` to score texts"
+            f"{self.name!r} is a scorer of a stored run and cannot score texts; pass `scorer`"
         )
 
     @property

@@ -115,7 +115,9 @@ class PatternScorer:
         try:
             object.__setattr__(self, "_search", compile_pattern(self.pattern))
         except (re.error, OverflowError, RecursionError) as error:
-            raise InvalidInputError(f"`pattern` {self.pattern!r:.60} is none: {error}") from None
+            raise InvalidInputError(
+                f"`pattern` {self.pattern!r:.60} is not a valid regular expression: {error}"
+            ) from None
 
     version = options_version("1")
 

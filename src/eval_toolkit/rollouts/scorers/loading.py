@@ -30,11 +30,11 @@ _OURS = {
 }
 _WHAT = {
     "hf": "hf:FOLDER or hf:FOLDER#LABEL, a text classifier through transformers (extra hf, torch)",
-    "judge": "judge:RUBRIC@MODEL, a model that judges answers, such as judge:harmfulness@openai:NAME",
+    "judge": "judge:RUBRIC@MODEL, a judge model, such as judge:harmfulness@openai:NAME",
     "keywords": "keywords:WORD,WORD, 1 where a word or phrase is in the text",
-    "pattern": "pattern:REGEX, 1 where the pattern is found",
-    "refusal": "whether the text refuses, by rules; a text that does not counts as bad",
-    "toxicity": "toxicity or toxicity:CATEGORY, by a small network (extra safety)",
+    "pattern": "pattern:REGEX, 1 for texts that match the regular expression",
+    "refusal": "rule-based detection of refusals; a text that is not a refusal counts as bad",
+    "toxicity": "toxicity or toxicity:CATEGORY, by a small neural network (extra safety)",
 }
 _NEED = ("hf", "judge", "keywords", "pattern")
 """Names that require an argument after the colon."""
@@ -129,12 +129,12 @@ def _made(spec: str, options: dict[str, Any]) -> TextScorer:
     before, at, behind = name.partition("@")
     if at and ":" not in before and known_name(_KIND, before, _OURS) is not None:
         raise InvalidInputError(
-            f"scorer {spec!r:.60}: {behind!r:.40} behind @ is neither a threshold nor a mode: "
+            f"scorer {spec!r:.60}: {behind!r:.40} after @ is neither a threshold nor a mode: "
             f"write a number, {' or '.join(MODES)}"
         )
     if (which is not None or name in _NEED) and not (which or "").strip():
-        what = _WHAT.get(name, "leave the colon out")
-        raise InvalidInputError(f"scorer {spec!r:.60}: say which after the colon: {what}")
+        fix = f"write {_WHAT[name]}" if name in _NEED else "leave the colon out"
+        raise InvalidInputError(f"scorer {spec!r:.60} is incomplete; {fix}")
     arguments: tuple[Any, ...] = () if which is None else (which,)
     if which is not None and name == "judge":
         return _judge(spec, which, options)
@@ -164,7 +164,9 @@ def _plugin(
     makes = isinstance(found, type) or (callable(found) and not hasattr(found, "score"))
     if not makes or _takes_texts(found):
         if arguments or options:
-            raise InvalidInputError(f"scorer {spec!r:.60} is ready made; it takes no options")
+            raise InvalidInputError(
+                f"scorer {spec!r:.60} is an existing object; it takes no options"
+            )
         return _scorer(spec, found)
     return _scorer(
         spec, call_plugin(_KIND, spec, found, options, origin=TYPED, arguments=arguments)

@@ -25,5 +25,5 @@ def read_items(path: Path) -> list[Item]:
         raise
     for place, value in items:
         if not isinstance(value, (str, dict)):
-            raise ArtifactError(f"{place}: holds {value!r:.60}; it must be a text or an object")
+            raise ArtifactError(f"{place} is {value!r:.60}; it must be a text or an object")
     return items

@@ -63,7 +63,7 @@ class SeedPrompt:
     InvalidInputError
         If the prompt is empty, the id cannot be stored, or the hash does not match.
     InvalidTypeError
-        If a field is of another type.
+        If a field has another type.
 
     Examples
     --------
@@ -285,7 +285,7 @@ def _seeds(items: Sequence[Item], place: str, named: Mapping[str, str]) -> list[
     rows = [item for _, item in items if isinstance(item, Mapping)]
     if named and len(rows) < len(items):
         raise InvalidInputError(
-            f"{place}: holds texts, which have no columns; leave out `{next(iter(named))}`"
+            f"{place}: contains only texts, without columns; omit `{next(iter(named))}`"
         )
     columns = _columns(rows, place, named) if rows else {}
     made = [_made(item, columns, where) for where, item in items]
@@ -342,7 +342,7 @@ def _safe(value: Any, place: str) -> bool | None:
         words = _SAFE_WORDS | _YES_OR_NO
         if word not in words:
             raise InvalidInputError(
-                f"{place} is {value!r:.60}; `safe` is one of {', '.join(words)}, true, false, 1, 0"
+                f"{place} is {value!r:.60}; `safe` must be one of {', '.join(words)}, true, false, 1, 0"
             )
         found = words[word]
     return bool(found)
@@ -360,8 +360,8 @@ def _told_apart(seeds: list[SeedPrompt], places: Sequence[str]) -> list[SeedProm
     for at, seed in enumerate(seeds):
         if seed.id in taken:
             raise InvalidInputError(
-                f"{places[at]}: the id {seed.id!r} is that of {taken[seed.id]} too; ids must "
-                'differ (`id` names their column, "" for none)'
+                f"{places[at]}: the id {seed.id!r} is already used in {taken[seed.id]}; ids must "
+                'be unique (`id` names their column, "" for none)'
             )
         taken[seed.id] = places[at]
         original = first.setdefault(seed.prompt, seed)
@@ -395,7 +395,7 @@ def _columns(
         if named.get("prompt") == "" or len(texts) != 1:
             example = f", as in {texts[0]!r}" if texts else ""
             if len(names) == 1 and not _NAME.fullmatch(names[0]):
-                example = ", or let the file end in .txt if it holds a prompt per line"
+                example = ", or rename the file to .txt if it has one prompt per line"
             raise InvalidInputError(
                 f"{place}: no column is named like a prompt (prompt, goal, Behavior, question, text or "
                 f"instruction); the columns are {listed}; name it with `prompt`{example}"
@@ -405,7 +405,7 @@ def _columns(
 
 
 def _reads(column: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a column under a plain name holds texts of several words."""
+    """Return whether a column with a simple name contains texts of several words."""
     values = [row.get(column) for row in rows]
     if not _NAME.fullmatch(column) or not all(isinstance(value, str) for value in values):
         return False

@@ -361,7 +361,7 @@ class TestEncodings:
 
     @pytest.mark.parametrize("text", ["not base64!", "AAA", "/w=="])
     def test_what_is_not_base64(self, text: str) -> None:
-        with pytest.raises(InvalidInputError, match="is not a text in Base64"):
+        with pytest.raises(InvalidInputError, match="is not valid Base64"):
             Base64().decode(text)
 
     @pytest.mark.parametrize("make", [Leetspeak, Homoglyphs])
@@ -497,7 +497,9 @@ class TestMixed:
 
     def test_a_model_can_only_be_asked_in_its_branch(self) -> None:
         mixed = Mixed([Refinement(MODEL)])
-        with pytest.raises(InvalidInputError, match=r"'refinement' asks a model; use `for_branch"):
+        with pytest.raises(
+            InvalidInputError, match=r"'refinement' queries a model; in a mix, use `for_branch"
+        ):
             mixed.ask(GOAL, 1)
         assert mixed.for_branch(0).ask(GOAL, 1) == Refinement(MODEL).ask(GOAL, 1)
 

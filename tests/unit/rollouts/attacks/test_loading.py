@@ -77,7 +77,7 @@ class TestNames:
     @pytest.mark.parametrize(
         ("spec", "options", "message"),
         [
-            ("static+base64", {}, "'static' cannot be put around 'base64'; write it last"),
+            ("static+base64", {}, "'static' cannot wrap 'base64'; write it last"),
             ("base64", {"explian": True}, "no option 'explian'; did you mean 'explain'"),
             ("role_play+base64", {"explian": True}, "no option 'explian'; did you mean 'explain'"),
             ("static", {"zzz": 1}, "no option 'zzz'; it has follow_ups, name"),
@@ -86,7 +86,7 @@ class TestNames:
             ("role_play+refinement", {}, "'refinement': needs model"),
             ("role_play+", {}, "a name is missing"),
             ("", {}, "a name is missing"),
-            ("best_of_n{n=}", {}, "no TOML table"),
+            ("best_of_n{n=}", {}, "not a TOML table"),
             ("best_of_n{n=0}", {}, "`n` is 0"),
         ],
     )
@@ -121,8 +121,8 @@ class TestPlaces:
     @pytest.mark.parametrize(
         ("name", "error", "message"),
         [
-            ("attacks_of_ones_own:NUMBER", PluginError, "is an int, which is no Attack"),
-            ("attacks_of_ones_own:wrong", PluginError, "is an int, which is no Attack"),
+            ("attacks_of_ones_own:NUMBER", PluginError, "is an int, which is not a valid Attack"),
+            ("attacks_of_ones_own:wrong", PluginError, "is an int, which is not a valid Attack"),
             ("attacks_of_ones_own:absent", PluginError, "has no attribute 'absent'"),
             ("no_such_module:x", PluginError, "there is no module 'no_such_module'"),
         ],
@@ -132,7 +132,7 @@ class TestPlaces:
             load_attack(name)
 
     def test_a_ready_one_takes_no_options(self) -> None:
-        with pytest.raises(InvalidInputError, match="ready made"):
+        with pytest.raises(InvalidInputError, match="is an existing object"):
             load_attack("attacks_of_ones_own:READY", follow_ups=[])
 
     def test_a_function_says_what_it_does_not_take(self) -> None:

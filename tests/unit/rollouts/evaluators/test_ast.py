@@ -472,7 +472,7 @@ class TestBadInput:
         assert metrics["summary"]["n_rollouts"] + evaluator.run.n_errors == len(TOY_PROMPTS)
 
     def test_no_graphs(self) -> None:
-        with pytest.raises(AssertionError, match="no graphs"):
+        with pytest.raises(AssertionError, match="`graphs` is empty"):
             evaluator_for(Reading()).evaluate_graphs([])
 
     def test_an_empty_reply_is_told(self) -> None:
@@ -524,7 +524,7 @@ class TestJsonShape:
         key = "pct_rollouts_with_target_toxicity/attack_success_rate"
         for threshold in (None, 0.3):
             with pytest.raises(
-                InvalidInputError, match=r"at 0.2 failed and one at 0.9 did not.*pass `scorer`"
+                InvalidInputError, match=r"score 0.2 failed and one with 0.9 did not.*pass `scorer`"
             ):
                 rollouts_json(graphs, threshold=threshold)
         low = Reading(name="safety", threshold=0.3, higher_is_worse=False)
@@ -534,7 +534,7 @@ class TestJsonShape:
         for graph in graphs:
             graph.children[0].event = False
         with pytest.raises(
-            InvalidInputError, match=r"at 0.9 did not fail.*pass `scorer` or `threshold`"
+            InvalidInputError, match=r"score 0.9 did not fail.*pass `scorer` or `threshold`"
         ):
             rollouts_json(graphs)
         assert rollouts_json(graphs, threshold=0.95)["summary"][key] == 0.0

@@ -85,7 +85,7 @@ class TestSampler:
             assert evaluator.run is None
 
     def test_both_or_neither(self) -> None:
-        with pytest.raises(InvalidInputError, match="another name"):
+        with pytest.raises(InvalidInputError, match="is an alias of"):
             Lengths(Fixed(), env=Fixed())
         with pytest.raises(InvalidInputError, match="`sampler` is missing"):
             Lengths(seeds=["a"])
@@ -476,7 +476,7 @@ class TestWriteJson:
 class TestJsonShape:
     def test_an_evaluators_run(self) -> None:
         evaluator = Lengths(Fixed(TestFailures().failing), ["a", "bad", "c"])
-        with pytest.raises(InvalidInputError, match="not evaluated"):
+        with pytest.raises(InvalidInputError, match="nothing was evaluated"):
             rollouts_json(evaluator)
         evaluator.evaluate(progress=False)
         told = rollouts_json(evaluator, manifest={"run": "r1"})

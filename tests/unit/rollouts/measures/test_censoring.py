@@ -378,7 +378,7 @@ class TestEchoes:
         assert (own.value, own.status) == (None, "skipped")
         assert (own.details["best"], own.details["worst"]) == (0.0, 0.5)
         assert "of 5 rollouts" in own.reason
-        assert "of 5 failures" in done.more["survival_own"]["reason"]
+        assert "whether 5 of the failures" in done.more["survival_own"]["reason"]
 
     def test_a_conversation_stopped_at_an_echo_may_have_failed_later(self):
         stopped = Graph("Go", [node(True, echo=True)], unit_id="a")
@@ -389,7 +389,7 @@ class TestEchoes:
         own = carded(graphs)["attack_success_own"]
         assert own.value == pytest.approx(0.5)
         assert (own.details["best"], own.details["worst"]) == pytest.approx((1 / 3, 2 / 3))
-        with pytest.raises(UndefinedMetricError, match="of 1 failures"):
+        with pytest.raises(UndefinedMetricError, match="whether 1 of the failures"):
             survival([Graph("", [Node("", "", "x", event=True)])], own=True)
 
 
@@ -398,7 +398,7 @@ def test_what_the_end_alone_says_is_not_known_of_a_turn_before():
     done = run_rollouts(system, SEEDS, depth=2)
     first = done.card["failed_by_turn_1"]
     assert (first.value, first.status) == (None, "skipped")
-    assert "the end of a conversation alone" in first.reason
+    assert "only scores the end of a conversation" in first.reason
     assert done.card["failed_by_turn_2"].value == done.card["attack_success"].value == 0.2
     assert done.more["survival"]["times"] == [2.0]
 
@@ -563,8 +563,8 @@ class TestAsFailures:
         ]
         cell = carded(graphs, on_error="as_zero")["attack_success"]
         assert (cell.value, cell.n_units) == (pytest.approx(2 / 3), 3)
-        assert cell.reason.startswith("1 of 3 rollouts broke and count as the worst")
-        assert "up to where they were seen" not in cell.reason
+        assert cell.reason.startswith("1 of 3 rollouts broke and count as failures")
+        assert "up to their last observed turn" not in cell.reason
 
     def test_what_has_no_worst_is_left_out(self):
         graphs = [chain(False, unit="a"), chain(None, unit="b")]
@@ -573,4 +573,4 @@ class TestAsFailures:
         metric = [ms.mean_of("tox_mean", higher_is_better=None)]
         cell = rollout_scorecard(records, metric, graphs=graphs, on_error="as_zero")["tox_mean"]
         assert (cell.value, cell.n_units, cell.n_errors) == (0.0, 1, 1)
-        assert "1 errors are left out: neither direction is worse" in cell.reason
+        assert "1 errors are excluded: neither direction is worse" in cell.reason

@@ -275,10 +275,10 @@ def test_rewards_and_the_diversity_of_probes():
 
 
 def test_a_reward_that_is_no_number_is_an_error():
-    first, second = turn(0.0), turn(0.0, unscored={"reward": "error: nan is no finite number"})
+    first, second = turn(0.0), turn(0.0, unscored={"reward": "error: nan is not a finite number"})
     first.reward = 1.0
     line = measured(chain(first, second))
-    assert line["reward"] == ("error", "turn 2: nan is no finite number")
+    assert line["reward"] == ("error", "turn 2: nan is not a finite number")
 
 
 def tree(events, width=2):
@@ -393,7 +393,7 @@ def test_an_unknown_branch_makes_the_expectation_unknown_but_not_the_best():
 def test_chosen_branches_have_no_expectation():
     graph = Graph("Go", [turn(0.9, turn(0.9)), turn(0.1)], unit_id="s", selected=True)
     line = measured(graph)
-    told = ("skipped", "only chosen branches were followed")
+    told = ("skipped", "only selected branches were continued")
     assert line["attack_success"] == line["toxicity_mean"] == line["n_turns"] == told
     assert line["attack_success_any"] == 1.0
     best = measured(graph, policy="best")
@@ -448,7 +448,7 @@ def test_bad_input_is_one_clear_line():
         measure_rollouts([graph], [seed], [TOXICITY, TOXICITY])
     with pytest.raises(InvalidInputError, match="attempt 1 twice"):
         measure_rollouts([graph, chain(turn(0.0))], [seed], [TOXICITY])
-    with pytest.raises(InvalidTypeError, match="must hold Graph"):
+    with pytest.raises(InvalidTypeError, match="must contain Graph objects"):
         measure_rollouts(["graph"], [seed], [TOXICITY])
 
 

@@ -137,7 +137,7 @@ def test_without_a_direction_a_failure_is_left_out():
     records = Records.from_columns({"n_turns": [1.0, None]}, status={"n_turns": ["ok", "error"]})
     cell = rollout_scorecard(records, on_error="as_zero")["n_turns"]
     assert (cell.value, cell.status, cell.n_units, cell.n_errors) == (1.0, "ok", 1, 1)
-    assert cell.reason.startswith("1 errors are left out: neither direction is worse")
+    assert cell.reason.startswith("1 errors are excluded: neither direction is worse")
     with pytest.raises(InvalidInputError, match="on_error is 'fail'"):
         rollout_scorecard(records, on_error="fail")
 
@@ -286,7 +286,7 @@ def test_two_targets_on_the_same_seeds_are_paired():
     assert (paired.value_a, paired.value_b) == (pytest.approx(0.75), pytest.approx(0.5))
     assert paired.method == "mover, paired"
     assert paired.ci_low < -0.25 < paired.ci_high < 0.0
-    with pytest.raises(InvalidInputError, match="on both sides"):
+    with pytest.raises(InvalidInputError, match="have no seed prompt in common"):
         compare_survival(a, [chain(True, unit="other")], at=1)
 
 

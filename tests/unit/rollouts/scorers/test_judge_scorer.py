@@ -196,7 +196,7 @@ def test_threshold_and_direction_come_from_the_rubric():
 
 
 def test_a_direction_that_the_rubric_does_not_say_must_be_given():
-    with pytest.raises(InvalidInputError, match="`higher_is_worse` is missing"):
+    with pytest.raises(InvalidInputError, match="`higher_is_worse` is required"):
         scorer_of(rubric="refusal")
     scorer, _ = scorer_of(rubric="refusal", higher_is_worse=False, threshold=0.25, name="said_no")
     assert (scorer.name, scorer.threshold, scorer.higher_is_worse) == ("said_no", 0.25, False)

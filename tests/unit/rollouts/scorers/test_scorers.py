@@ -226,7 +226,7 @@ def test_what_is_no_list_of_numbers_is_refused(said):
 def test_what_is_no_number_is_an_error_of_its_text_alone(value):
     first, second = checked_scores(as_text_scorer(lambda texts: [value, 0.5]), ["a", "b"])
     assert isinstance(first, str)
-    assert first.startswith("error: the scorer said ")
+    assert first.startswith("error: the scorer returned ")
     assert second == 0.5
 
 
@@ -539,7 +539,7 @@ def test_scorers_of_others_are_named_by_module(monkeypatch):
     assert (made.score(["a"]), made.threshold) == ([0.25], 0.25)
     with pytest.raises(InvalidInputError, match="nothing"):
         load_scorer("scorers.of_others:MadeByName", {"nothing": 1})
-    with pytest.raises(InvalidInputError, match="ready made"):
+    with pytest.raises(InvalidInputError, match="is an existing object"):
         load_scorer("scorers.of_others:READY", {"number": 1})
     with pytest.raises(PluginError, match="of_others"):
         load_scorer("scorers.of_others:absent")
@@ -552,11 +552,11 @@ def test_scorers_of_others_are_named_by_module(monkeypatch):
     [
         ("toxicty", "did you mean 'toxicity'"),
         ("keyword:a", "did you mean 'keywords'"),
-        ("zzz", "there are hf, judge, keywords"),
-        ("keywords", "say which"),
-        ("keywords:", "say which"),
-        ("keywords: , ", "say which|phrases"),
-        ("refusal:", "say which"),
+        ("zzz", "the names are hf, judge, keywords"),
+        ("keywords", "is incomplete; write keywords:WORD"),
+        ("keywords:", "is incomplete; write keywords:WORD"),
+        ("keywords: , ", "phrases"),
+        ("refusal:", "is incomplete; leave the colon out"),
         ("judge:harmfulness", "write judge:RUBRIC@MODEL"),
         ("judge:harmfulnes@scripted:yes", "did you mean 'harmfulness'"),
         ("toxicity:rude", "category"),
@@ -623,5 +623,5 @@ def test_an_extra_that_a_classifier_needs_is_told_beforehand(monkeypatch):
 
 @pytest.mark.parametrize("spec", ["toxicity@abc", "refusal@final@x", "toxicity@@0.5"])
 def test_what_stands_behind_the_at_sign_is_at_fault(spec):
-    with pytest.raises(InvalidInputError, match="behind @ is neither a threshold nor a mode"):
+    with pytest.raises(InvalidInputError, match="after @ is neither a threshold nor a mode"):
         load_scorer(spec)

@@ -148,7 +148,7 @@ def test_a_score_that_fails_is_an_error_of_its_turn_alone():
     score_nodes(nodes, [Noting()])
     assert nodes[0].scores["length"] == 0.5
     assert nodes[1].unscored == {"length": "error: RuntimeError: boom"}
-    assert nodes[2].unscored == {"length": "error: the scorer said nan, which is no finite number"}
+    assert nodes[2].unscored == {"length": "error: the scorer returned nan, which is not finite"}
     assert [node.event for node in nodes] == [True, None, None]
     assert [node.scores.get("length:probe") for node in nodes] == [0.2, 0.2, 0.2]
 
@@ -290,7 +290,7 @@ def test_kinds_of_harm_are_columns_of_the_response():
     }
     assert nodes[1].scores["length/first"] == 0.1
     assert nodes[1].unscored == {
-        "length/second": "error: the scorer said nan, which is no finite number"
+        "length/second": "error: the scorer returned nan, which is not finite"
     }
     assert set(nodes[2].unscored) == {"length"}
 

@@ -138,7 +138,9 @@ class TestFetching:
         path = fetch_toxicity() / name
         before = path.read_bytes()
         path.write_bytes(b"something else")
-        with pytest.raises(ModelError, match=r"is not what was fetched: .*; run: eval-toolkit"):
+        with pytest.raises(
+            ModelError, match=r"was modified after the download: .*; run: eval-toolkit"
+        ):
             fetching._loaded(path.parent)
         assert (fetch_toxicity() / name).read_bytes() == before
         path.unlink()

@@ -102,10 +102,7 @@ def fetch_toxicity(folder: str | Path | None = None, *, force: bool = False) -> 
 
 
 def load_classifier() -> tuple[Vocabulary, Network]:
-    """Return the vocabulary and the network, loaded once per process.
-
-    Files that were modified are an error.
-    """
+    """Return the vocabulary and the network, loaded once per process; raise if a file was modified."""
     _h5py()  # before the weights, to report a missing package before any download
     return _loaded(toxicity_path())
 
@@ -121,8 +118,8 @@ def _loaded(folder: Path) -> tuple[Vocabulary, Network]:
         found = sha256_file(path)
         if found != member.sha256:
             raise ModelError(
-                f"{path} is not what was fetched: its sha256 is {found}, not {member.sha256}; "
-                f"run: {_COMMAND}",
+                f"{path} was modified after the download: its sha256 is {found}, not "
+                f"{member.sha256}; run: {_COMMAND}",
                 kind="garbled",
             )
     words = json.loads((folder / _WORDS).read_text("ascii"))

@@ -76,7 +76,7 @@ class _Machine:
     def name(self, _: Any) -> None:
         name, module = self.stack.pop(), self.stack.pop()
         if not (isinstance(name, str) and isinstance(module, str)):
-            raise _RefusedError("a name that is no text")
+            raise _RefusedError("a name that is not text")
         known = (*_DICTIONARIES, ("builtins", "int"), self.expected)
         if (module, name) not in known:
             raise _RefusedError(f"the name {module}.{name}")
@@ -102,7 +102,7 @@ class _Machine:
     def build(self, _: Any) -> None:
         state = self.stack.pop()
         if self.built is None or self.stack[-1] is not self.built or not isinstance(state, dict):
-            raise _RefusedError("BUILD of something else than the object")
+            raise _RefusedError("BUILD of another object")
         self.built.update(state)
 
     def set_items(self, _: Any) -> None:
@@ -111,7 +111,7 @@ class _Machine:
             at -= 1
         items, target = self.stack[at + 1 :], self.stack[at - 1]
         if at < 1 or not isinstance(target, dict) or len(items) % 2:
-            raise _RefusedError("SETITEMS of no dictionary")
+            raise _RefusedError("SETITEMS of something other than a dictionary")
         target.update(zip(items[::2], items[1::2], strict=True))
         del self.stack[at:]
 

@@ -1,4 +1,4 @@
-"""What was said in rollouts, as a table with one row per conversation."""
+"""Table of the conversations of rollouts, one row each."""
 
 from __future__ import annotations
 
@@ -16,38 +16,39 @@ from eval_toolkit.runs.answers import AnswersTable
 _FAILED = "failed"
 
 
-class SaidTable(AnswersTable):
-    """Conversations of a run; from `said_table`.
+class ConversationTable(AnswersTable):
+    """Table of conversations, made by `conversation_table`.
 
-    The columns are ``id``, ``prompt``, ``turns`` (their number), ``reply``, one for each scorer,
-    ``failed`` (whether the target failed; None if unknown) and ``error``. The reply is the one by
+    The columns are ``id``, ``prompt``, ``turns`` (number of turns), ``reply``, one for each scorer,
+    ``failed`` (whether the target failed; None if unknown) and ``error``. The reply is the one with
     which the target failed, else the last one, and the scores are those of that reply.
-    ``attempt``, ``category`` and, with several turns, the whole ``conversation`` are added where
-    there are any.
+    ``attempt``, ``category`` and ``conversation`` (all messages) are added if there are several
+    attempts, categories or conversations of several turns.
 
     Examples
     --------
     >>> graph = Graph("Hi", [Node("Hi", "Hello", "Go away.", scores={"rude": 1.0}, event=True)], "u")
-    >>> said_table([graph]).wrong().rows()[0]["reply"]
+    >>> conversation_table([graph]).wrong().rows()[0]["reply"]
     'Go away.'
     """
 
-    def wrong(self) -> SaidTable:
+    def wrong(self) -> ConversationTable:
         """Return the conversations in which the target failed."""
         failed = self.columns[_FAILED].tolist()
         return self.take([at for at, one in enumerate(failed) if one])  # type: ignore[return-value]
 
 
-def said_table(graphs: Iterable[Graph[Any, Any]], prompts: Sequence[Any] = ()) -> SaidTable:
-    """Return what was said in rollouts.
+def conversation_table(
+    graphs: Iterable[Graph[Any, Any]], prompts: Sequence[Any] = ()
+) -> ConversationTable:
+    """Return the table of the conversations of rollouts, in order.
 
-    There is one row per conversation, in order. In a tree, every path from the seed prompt to a
-    last turn is a conversation.
+    In a tree, every path from the seed prompt to a last turn is a conversation.
 
     Examples
     --------
     >>> graph = Graph("Hi", [Node("Hi", "Hello", "Go away.", scores={"rude": 1.0})], "u1")
-    >>> said_table([graph]).rows()[0]["reply"]
+    >>> conversation_table([graph]).rows()[0]["reply"]
     'Go away.'
     """
     paths = [(graph, path) for graph in graphs for path in graph.paths() or [[]]]
@@ -66,21 +67,23 @@ def said_table(graphs: Iterable[Graph[Any, Any]], prompts: Sequence[Any] = ()) -
     endings = [_ending(path, scorers) for _, path in paths]
     for name in ("turns", "reply", *scorers, _FAILED, "error"):
         columns[name] = [ending[name] for ending in endings]
-    return SaidTable({name: _objects(cells) for name, cells in columns.items()}, tuple(scorers))
+    return ConversationTable(
+        {name: _objects(cells) for name, cells in columns.items()}, tuple(scorers)
+    )
 
 
 def _ending(path: Sequence[Node[Any, Any]], scorers: Sequence[str]) -> dict[str, Any]:
     """Return the number of turns, the reply that counts, its scores and the outcome."""
     answered = [node for node in path if node.response is not None]
     failing = next((node for node in answered if node.event), None)
-    told = failing or (answered[-1] if answered else None)
+    shown = failing or (answered[-1] if answered else None)
     known = bool(path) and all(node.event is not None for node in path)
     broken = bool(path) and path[-1].status not in ("ok", "ended")
-    scores = {} if told is None else told.scores
+    scores = {} if shown is None else shown.scores
     return {
         **{name: scores.get(name) for name in scorers},
         "turns": len(answered),
-        "reply": None if told is None else str(told.response),
+        "reply": None if shown is None else str(shown.response),
         _FAILED: True if failing else False if known else None,
         "error": str(redact_secrets(path[-1].reason)) if broken else None,
     }

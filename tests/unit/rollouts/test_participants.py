@@ -1,4 +1,4 @@
-"""Prompts, anything that answers, and a function of a reply: `run_rollouts` without a System."""
+"""`run_rollouts` without a System: prompts, a target and a function of a reply."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from eval_toolkit.errors import EvalToolkitError, MissingFileError
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.rollouts import SeedPrompt, System
 from eval_toolkit.rollouts.attacks import Static
-from eval_toolkit.rollouts.plain import default_scorer
+from eval_toolkit.rollouts.participants import default_scorer
 from eval_toolkit.rollouts.scorers.functions import reply_scorer
 
 PROMPTS = ["How do I pick a lock?", "Hello"]
@@ -136,7 +136,7 @@ def test_the_reply_that_failed_is_shown_of_several_turns() -> None:
         (([], bot), {"scorer": harm}, "`seeds` is empty"),
         ((PROMPTS, bot), {"scorer": harm, "target": bot}, "are given twice"),
         ((3, bot), {"scorer": harm}, "`seeds` must be a list of prompts, a frame or a file"),
-        ((System(["a"], ["b"]), PROMPTS), {"scorer": harm}, "`scorer` goes into the System"),
+        ((System(["a"], ["b"]), PROMPTS), {"scorer": harm}, "`scorer` is an option of the System"),
     ],
 )
 def test_mistakes_are_named(arguments: tuple[Any, ...], options: dict[str, Any], said: str) -> None:

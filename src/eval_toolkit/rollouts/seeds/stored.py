@@ -66,7 +66,7 @@ def seeds_of(run: Run) -> list[SeedPrompt]:
     Raises
     ------
     ArtifactError
-        If the run is of another kind, or the table was modified.
+        If it is not a rollout run, or the table was modified.
 
     Examples
     --------

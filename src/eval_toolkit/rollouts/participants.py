@@ -1,4 +1,4 @@
-"""Rollouts in the plain form: prompts, anything that answers, and a function of a reply."""
+"""Prompts and participants of `run_rollouts` given directly instead of in a `System`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,8 +13,8 @@ _FILES = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xl
 _FORM = "run_rollouts(prompts, target, scorer=…)"
 
 
-class PlainOptions(TypedDict, total=False):
-    """Options of the plain form of `run_rollouts`."""
+class ParticipantOptions(TypedDict, total=False):
+    """Options of `run_rollouts` without a `System`."""
 
     prompts: Any
     target: Any
@@ -26,7 +26,7 @@ class PlainOptions(TypedDict, total=False):
     opening: bool
 
 
-PLAIN_DEFAULTS: Mapping[str, Any] = {
+PARTICIPANT_DEFAULTS: Mapping[str, Any] = {
     "prompts": None,
     "target": None,
     "scorer": None,
@@ -38,27 +38,27 @@ PLAIN_DEFAULTS: Mapping[str, Any] = {
 }
 
 
-def plain_system(
+def system_and_prompts(
     first: Any, second: Any, options: Mapping[str, Any]
 ) -> tuple[System[Any, Any], Any]:
-    """Return the system and the prompts given to `run_rollouts`, in the plain form or not.
+    """Return the system and the prompts given to `run_rollouts`.
 
-    The first two are a `System` and its seeds; or prompts and a target, in either order. Options
-    are those of `PlainOptions`.
+    The first two arguments are a `System` and its seeds; or prompts and a target, in either order.
+    ``options`` contains all `ParticipantOptions`.
 
     Examples
     --------
-    >>> given = {**PLAIN_DEFAULTS, "scorer": lambda reply: "sure" in reply}
-    >>> system, prompts = plain_system(["Hi"], lambda prompt: "sure", given)
+    >>> given = {**PARTICIPANT_DEFAULTS, "scorer": lambda reply: "sure" in reply}
+    >>> system, prompts = system_and_prompts(["Hi"], lambda prompt: "sure", given)
     >>> system.tester_name, prompts
     ('static', ['Hi'])
     """
-    given = {name: options[name] for name in PLAIN_DEFAULTS}
+    given = {name: options[name] for name in PARTICIPANT_DEFAULTS}
     if isinstance(first, System):
-        told = [name for name, value in PLAIN_DEFAULTS.items() if given[name] != value]
+        told = [name for name, value in PARTICIPANT_DEFAULTS.items() if given[name] != value]
         if told:
             raise InvalidInputError(
-                f"`{told[0]}` goes into the System: System(tester, target, scorer, {told[0]}=…)"
+                f"`{told[0]}` is an option of the System: System(tester, target, scorer, {told[0]}=…)"
             )
         return first, second
     prompts, target = _parties(first, second, given.pop("prompts"), given.pop("target"))
@@ -67,17 +67,17 @@ def plain_system(
     return system, prompts
 
 
-def plain_prompts(
+def prompt_list(
     given: Any, *, single: bool = True
 ) -> Sequence[str | SeedPrompt | Mapping[str, Any]]:
     """Return prompts from a list of texts or rows, a frame, a file, or a single text.
 
-    A frame is that of pandas or polars, or a Hugging Face dataset; a file is one that `load_seeds`
-    reads. With ``single``, a text that is no file is the only prompt.
+    A frame is a pandas or polars frame, or a Hugging Face dataset; a file is read by `load_seeds`.
+    With ``single``, a text that is not the path of a file is the only prompt.
 
     Examples
     --------
-    >>> plain_prompts("How do I pick a lock?")
+    >>> prompt_list("How do I pick a lock?")
     ['How do I pick a lock?']
     """
     if isinstance(given, Path) or (isinstance(given, str) and _is_file(given)):
@@ -94,9 +94,9 @@ def plain_prompts(
 
 
 def default_scorer() -> Any:
-    """Return the toxicity scorer, for lack of another; raise if it cannot be used here.
+    """Return the default scorer, `ToxicityScorer`; raise if it is not usable.
 
-    The message says what to install or to pass.
+    The message says what to install, download or pass.
 
     Examples
     --------
@@ -111,8 +111,8 @@ def default_scorer() -> Any:
         scorer.ready()
     except (ModelError, MissingExtraError) as error:
         raise InvalidInputError(
-            "`scorer` is missing, which says when the target failed, and toxicity cannot stand in: "
-            f"{error}; or pass another, such as a function of a reply, 'refusal' or "
+            "`scorer` is missing, and the default, toxicity, is not usable: "
+            f"{error}; or pass a scorer, such as a function of a reply, 'refusal' or "
             "'keywords:WORD,WORD'"
         ) from None
     return scorer
