@@ -96,6 +96,7 @@ def test_without_prices_there_is_nothing_to_count(
         ('currency = "EUR"', r"no table \[models\]"),
         ("[models]\nm = [1]", r"\[models\] m is \[1\]; write \[IN, OUT\]"),
         ("[models]\nm = [1, -2]", r"\[models\] m"),
+        ("[models]\nm = [1, 1e300]", r"must lie in \[0, 1e\+09\]"),
         ("curency = 1\n[models]\nm = [1, 2]", "'curency' is not a key"),
         ("currency = 1\n[models]\nm = [1, 2]", "currency is 1"),
     ],

@@ -12,6 +12,8 @@ from eval_toolkit.errors import InvalidInputError, ModelError
 
 _SIGNS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
 _WAIT_S = 0.02
+HIGHEST_PRICE = 1e9
+"""Limit of prices per million tokens, so that costs are finite."""
 _KEYS = ("currency", "models")
 
 
@@ -89,7 +91,7 @@ def _pair(given: Any, place: str) -> tuple[float, float]:
         raise InvalidInputError(
             f"{place} is {given!r:.60}; write [IN, OUT], per million tokens of prompt and of answer"
         )
-    one, other = (validation.number(price, place, low=0.0) for price in given)
+    one, other = (validation.number(price, place, low=0.0, high=HIGHEST_PRICE) for price in given)
     return one, other
 
 

@@ -51,6 +51,8 @@ def _prices(folder: Path, name: str) -> None:
         spending = Spending(1.0, found.currency)
         with user_server({"base_url": "http://localhost:1/v1"}, prices=found, spending=spending):
             each(lambda model=model: load_model(f"openai:{model}"))
+    given = ("--base-url", "http://localhost:1/v1", "--prices", folder / name)
+    command("run", "capitals_open", "--model", "openai:gpt-4o", *given, "--dry-run", "--json")
 
 
 def _addresses(folder: Path, name: str) -> None:

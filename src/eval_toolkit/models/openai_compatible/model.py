@@ -22,6 +22,7 @@ from eval_toolkit.models.openai_compatible.wire import (
     read_chat,
     read_text,
 )
+from eval_toolkit.models.prices import HIGHEST_PRICE
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 from eval_toolkit.models.servers import the_server
@@ -450,5 +451,7 @@ def _prices(prices: tuple[float, float] | None) -> tuple[float, float]:
             f"`prices` is {prices!r}; it must be two numbers: the prices per million tokens of prompt "
             "and of answer"
         )
-    given, made = (validation.number(price, "prices", low=0.0) for price in prices)
+    given, made = (
+        validation.number(price, "prices", low=0.0, high=HIGHEST_PRICE) for price in prices
+    )
     return given, made
