@@ -242,7 +242,7 @@ class TestCells:
     ) -> None:
         rows = "label,score,g\n0,0.1,\n1,0.8,(missing)\n"
         err = refused("score", csv(tmp_path, rows), "--by", "g")
-        assert "p.csv: row 2: 'g' says '(missing)', which is reserved for missing values" in err
+        assert "p.csv: row 2: 'g' is '(missing)', which is reserved for missing values" in err
 
     def test_quotes_name_the_option(self, refused: Callable[..., str], tmp_path: Path) -> None:
         err = refused("score", csv(tmp_path, 'label,score,t\n0,0.1,"x\n1,0.8,y\n'))

@@ -481,7 +481,7 @@ class TestStoppingEarly:
             (["--against", "."], "--until-decided and --against RUN must be given together"),
             (["--margin", "0.1"], "--margin needs --until-decided"),
             (["--until-metric", "x"], "--until-metric needs"),
-            (["--until-width", "0.5", "--order", "file"], "no random sample"),
+            (["--until-width", "0.5", "--order", "file"], "not a random sample"),
             (["--until-width", "0.5", "--until-metric", "nope"], "nope"),
         ],
     )

@@ -17,13 +17,7 @@ OURS = {
 
 
 def available_loaders() -> dict[str, str]:
-    """Return the names of the available loaders with their locations.
-
-    Returns
-    -------
-    dict of str to str
-        Built-in loaders and those registered by installed packages under the entry point group
-        ``eval_toolkit.loaders``, sorted by name.
+    """Return the locations of the built-in loaders and of the entry points, sorted by name.
 
     Examples
     --------

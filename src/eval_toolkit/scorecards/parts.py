@@ -70,22 +70,7 @@ def json_string(text: str) -> str:
 
 
 def format_part(pairs: Mapping[str, str]) -> str:
-    """Return the name of a part.
-
-    Parameters
-    ----------
-    pairs : mapping of str to str
-        Conditions of the part, in the order of the run; empty for the whole slice.
-
-    Returns
-    -------
-    str
-        Name that `parse_part` can parse.
-
-    Raises
-    ------
-    InvalidInputError
-        If a key is empty.
+    """Return the name of a part; ``pairs`` are its conditions, none for the whole slice.
 
     Examples
     --------
@@ -99,22 +84,7 @@ def format_part(pairs: Mapping[str, str]) -> str:
 
 
 def parse_part(text: str) -> dict[str, str]:
-    """Parse the name of a part to its conditions; empty for the whole slice.
-
-    Parameters
-    ----------
-    text : str
-        Name of a part, such as ``language=de`` or ``all``.
-
-    Returns
-    -------
-    dict of str to str
-        Values by key, in the order they were written.
-
-    Raises
-    ------
-    InvalidInputError
-        If the text is not a part, or repeats a key.
+    """Parse the name of a part to its conditions in the given order; none for the whole slice.
 
     Examples
     --------

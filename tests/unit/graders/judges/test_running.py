@@ -373,7 +373,9 @@ class TestMeasuringAgain:
         run = run_task(sums(), model(), tmp_path / "r", graders=[judge()]).run
         with pytest.raises(ArtifactError, match="another version of the judge 'correctness'"):
             measure_run(run, sums(), graders=[judge(silent(), max_tokens=7)])
-        with pytest.raises(ArtifactError, match="or judge_run: the model is not asked again"):
+        with pytest.raises(
+            ArtifactError, match="or use judge_run; neither queries the model again"
+        ):
             measure_run(run, sums(), graders=[judge(silent(size="large"))])
 
     def test_a_replay_asks_no_judge(self, tmp_path):
@@ -382,7 +384,7 @@ class TestMeasuringAgain:
         assert again.card["correctness"] == done.card["correctness"]
         missing = run_task(sums(), replay=tmp_path / "r", graders=[judge(silent(), name="other")])
         assert missing.card["other"].n_errors == N
-        assert "a replay makes no requests" in missing.records.reason["other"][0]
+        assert "a replay sends no requests" in missing.records.reason["other"][0]
 
     def test_a_cache_is_replayed_too(self, tmp_path):
         cache = tmp_path / "c.sqlite"
@@ -473,9 +475,7 @@ class TestJudgingARun:
             out = tmp_path / name
             run_task(sums(), model(), out, graders=["exact_match", grader])
             before = files(out)
-            with pytest.raises(
-                ArtifactError, match=f"measured by '{name}' .* cannot be made again"
-            ):
+            with pytest.raises(ArtifactError, match=f"graded by '{name}' .* cannot be recreated"):
                 judge_run(out, sums(), [judge(silent())], out)
             assert files(out) == before
         done = judge_run(
@@ -495,7 +495,7 @@ class TestJudgingARun:
                 return {"x": 1.0}
 
         run_task(sums(), model(), tmp_path / "r", graders=[Named()])
-        with pytest.raises(ArtifactError, match="cannot be made again"):
+        with pytest.raises(ArtifactError, match="cannot be recreated"):
             judge_run(tmp_path / "r", sums(), [judge(silent())])
         assert "antigravity" not in sys.modules
 
