@@ -99,7 +99,7 @@ def withheld(
     block_b: Mapping[str, Any],
     curves: Mapping[str, CurveOf],
 ) -> Task:
-    """Return the comparison without a spec, and the reason, if conversations were cut short.
+    """Return the task; if conversations were cut short, without its spec and with the reason.
 
     A mean over complete observations would be biased, since conversations cut short are known only
     if they failed before. If there is a survival curve of the metric, the task uses it instead.

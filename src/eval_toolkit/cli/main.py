@@ -139,11 +139,11 @@ _COMMANDS = {
 _GROUPS = {
     "Measure": "score evaluate plan split check demo",
     "Compare and decide": "compare gate leaderboard robustness",
-    "Ask language models": "run suite tasks models graders grade judge positions rescore",
+    "Evaluate language models": "run suite tasks models graders grade judge positions rescore",
     "Red-team": "rollout transcripts",
-    "Look": "report view answers",
+    "View": "report view answers",
     "Exchange": "import export",
-    "Look after": "doctor validate schemas plugins completion",
+    "Maintain": "doctor validate schemas plugins completion",
 }
 """Commands by purpose; every command is in one group."""
 _WRITTEN = ("cache", "fix", "junit", "out", "save")

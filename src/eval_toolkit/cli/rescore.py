@@ -120,7 +120,7 @@ def rescore(
     Task runs accept graders and judges, rollout runs scorers, and the records of every run
     metrics, slices and intervals. By default a task is graded by its own graders, and records
     by the usual metrics at 95 %. RUN does not change; only judges are queried, and only for
-    verdicts that RUN does not hold.
+    verdicts that RUN does not contain.
 
     \b
     eval-toolkit rescore runs/scored --metric brier --by language
