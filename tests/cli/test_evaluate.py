@@ -216,7 +216,7 @@ def test_folds(as_json: Callable[..., Any], rows: Path) -> None:
         (["rows.csv", "--loader", "files", "--scorer", "x"], "give either FILES or --loader"),
         (["rows.csv", "--scorer", "mine:Lenght"], "has no attribute 'Lenght'"),
         (["rows.csv", "--scorer", "lenght"], "there is no scorer 'lenght'; "),
-        (["rows.csv", "--scorer", "mine:Seen"], "is no Scorer: it lacks `predict_proba`"),
+        (["rows.csv", "--scorer", "mine:Seen"], "is not a valid Scorer: it lacks `predict_proba`"),
         (["rows.csv", "--scorer", "mine:Length", "--select", "max-f1"], "must be given together"),
         (["rows.csv", "--scorer", "mine:Length", "--overwrite"], "--overwrite needs --save"),
         (
