@@ -166,8 +166,8 @@ def test_a_full_disk_says_so_and_loses_nothing(
         with pytest.raises(ArtifactError) as caught:
             rolled_run.run(tmp_path / "r", **small)
     assert str(caught.value) == (
-        f"{journal}: the journal cannot be written: No space left on device; what was finished "
-        "before is kept, and the same run resumes from there"
+        f"{journal}: the journal cannot be written: No space left on device; finished requests "
+        "are kept, and the same run resumes from there"
     )
     known, n_asked = finished(journal), len(asked(tmp_path / "r"))
     assert len(known) == n_entries
