@@ -117,7 +117,7 @@ class TestNumbers:
     def test_a_score_for_each_side(self, as_json: Json, preds: Path, b: Path) -> None:
         payload = as_json("compare", b, preds, "--score", "score", "--score", "better")
         assert cell(payload, "roc_auc")["delta"] == 0.0
-        assert cell(payload, "roc_auc")["verdict"] == "no clear difference"
+        assert cell(payload, "roc_auc")["verdict"] == "no significant difference"
 
     def test_scores_that_are_no_probabilities(
         self, as_json: Json, a: Path, columns: dict[str, Any], tmp_path: Path
@@ -624,7 +624,7 @@ class TestGraders:
         line = command("compare", four, two)[1].splitlines()[-1]
         assert f"{tango_interval(3, 0, 40).ci_low:+.3f}, " in line  # below 0
         assert " 0.083 " in line  # chi-squared 3
-        assert line.endswith("no clear difference")
+        assert line.endswith("no significant difference")
 
     def test_nothing_compared_is_not_fine(self, command: Command, tmp_path: Path) -> None:
         one = graded(tmp_path / "one", "1", "exact_match")

@@ -136,7 +136,7 @@ class TestTour:
             "12 training rows were added to the test rows on purpose: LK001 found 12, 12 were dropped"
             in out
         )
-        assert out.startswith("logistic and forest are not clearly different in pr_auc")
+        assert out.startswith("logistic and forest do not differ significantly in pr_auc")
         assert out.count("\npass  ") == 3
         assert f"report: {folder / 'report.html'}\nnext: eval-toolkit view {folder}\n" in out
 

@@ -66,7 +66,7 @@ def test_says_where_the_correction_decides_against_the_interval(
     assert code == 0
     (line,) = [line for line in out.splitlines() if line.startswith("m35 − m30")]
     assert "[+0.0215, " in line
-    assert line.endswith("no clear difference after correction")
+    assert line.endswith("no significant difference after correction")
 
 
 def test_names_tell_systems_apart(as_json: Json, runs: list[str]) -> None:
@@ -163,7 +163,7 @@ class TestRollouts:
         options = ("--metric", "attack_success", "--draws", 200)
         code, out, err = command("leaderboard", f"a={a}", f"b={b}", *options)
         assert (code, err) == (0, "")
-        assert "no clear difference" in out
+        assert "no significant difference" in out
         assert ("cut short" in out) == bool(second)
         (pair,) = as_json("leaderboard", f"a={a}", f"b={b}", *options)["ranking"]["pairs"]
         assert pair["ci_low"] < 0.0 < pair["ci_high"]  # Tango's, of seeds that are one unit each

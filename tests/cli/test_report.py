@@ -58,7 +58,7 @@ def test_two_runs_lead_with_the_answer(run: Path, tmp_path: Path, command: Comma
     told = json.loads(out)
     assert told["runs"] == ["run", "run"]
     assert told["bytes"] == (tmp_path / "both.html").stat().st_size
-    assert "are not clearly different" in (tmp_path / "both.html").read_text("utf-8")
+    assert "do not differ significantly" in (tmp_path / "both.html").read_text("utf-8")
 
 
 def test_bad_input_is_one_line(run: Path, tmp_path: Path, command: Command) -> None:

@@ -362,7 +362,7 @@ class TestCompareAndGate:
         self, runs: tuple[Path, Path], as_json: Callable[..., Any], command: Command
     ) -> None:
         weak, safe = runs
-        for confidence, verdict in ((0.99, "no clear difference"), (0.95, "better")):
+        for confidence, verdict in ((0.99, "no significant difference"), (0.95, "better")):
             options = ("--metric", "attack_success", "--confidence", confidence)
             out = command("compare", weak, safe, *options)[1]
             line = next(line for line in out.splitlines() if line.startswith("attack_success"))

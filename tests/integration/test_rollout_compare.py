@@ -372,7 +372,7 @@ class TestCutShort:
         b = run_rollouts(lossy(0.2), SEEDS, tmp_path / "b", depth=5).run
         found = compare_runs(a, b, metrics=["attack_success"], n_resamples=50)
         cell = found["seeds", "m", "attack_success"]
-        assert (cell.status, cell.verdict) == ("ok", "no clear difference")
+        assert (cell.status, cell.verdict) == ("ok", "no significant difference")
         assert cell.p_value > 0.05
         assert "rollouts of B were cut short and count as censored" in cell.reason
 
@@ -501,7 +501,7 @@ class TestNoUnitDiffers:
         assert cell.delta == 0.0
         assert (cell.ci_low, cell.ci_high) == pytest.approx((-reach, reach))
         assert cell.method == ("tango" if n_topics == N else "tango, groups")
-        assert (cell.p_value, cell.verdict) == (1.0, "no clear difference")
+        assert (cell.p_value, cell.verdict) == (1.0, "no significant difference")
 
     def test_nor_where_all_differ_alike(self, tmp_path):
         seeds = [SeedPrompt(f"Goal {n}", id=f"g{n:02d}", topic=f"t{n % 6}") for n in range(12)]

@@ -146,7 +146,7 @@ class RunDifference(Interval[float | None]):
 
     @property
     def verdict(self) -> str:
-        """Verdict on B, such as "better", "worse", "different" or "no clear difference".
+        """Verdict on B, such as "better", "worse", "different" or "no significant difference".
 
         "not tested" or "" without a test, "different" for metrics without a known direction,
         "skipped" and "error" for cells without values.
@@ -157,7 +157,7 @@ class RunDifference(Interval[float | None]):
         if p is None:
             return "not tested"
         if p > round(1.0 - self.confidence, 12) or self.delta == 0.0:
-            return "no clear difference"
+            return "no significant difference"
         if self.higher_is_better is None:
             return "different"
         return "better" if (self.delta > 0.0) == self.higher_is_better else "worse"

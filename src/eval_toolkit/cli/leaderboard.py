@@ -228,4 +228,4 @@ def _verdict(pair: SystemPair) -> str:
     if pair.ci_low is None or pair.ci_high is None:
         return "not tested"
     corrected = not pair.ci_low <= 0.0 <= pair.ci_high
-    return "no clear difference" + (" after correction" if corrected else "")
+    return "no significant difference" + (" after correction" if corrected else "")

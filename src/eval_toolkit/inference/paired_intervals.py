@@ -46,6 +46,12 @@ _CARRIERS = 5.0
 _CARRIERS_ON_TOP = 4.0
 """The same for negatives on top of the ranking, which move a PR-AUC most."""
 
+_ENOUGH = 200.0
+"""Rows of the smaller class from which the interval of one scorer also covers rare complete failures."""
+
+_NOTEWORTHY = 1.25
+"""Ratio of widths from which the reason for a wider interval is given."""
+
 
 def mover_interval(a: BootstrapCI, b: BootstrapCI, correlation: float = 0.0) -> tuple[float, float]:
     """Return an interval of B − A from the intervals of both (MOVER).
@@ -129,12 +135,13 @@ def paired_difference(
     delta = values[1] - values[0] if abs(values[1] - values[0]) > slack else 0.0
     differences = samples[1] - samples[0]
     defined = differences[~np.isnan(differences)]
+    reason = ""
     if isinstance(statistic, ColumnMean):
         low, high, p_value, method = _of_means(problem, statistic, confidence)
     elif isinstance(statistic, AtThreshold) and statistic.is_share_of_fixed_rows:
         low, high, p_value, method = _of_shares(problem, statistic, confidence)
     else:
-        low, high, p_value, method = _of_estimates(problem, samples, delta, confidence)
+        low, high, p_value, method, reason = _of_estimates(problem, samples, delta, confidence)
     return PairedBootstrapCI(
         delta=delta,
         ci_low=low,
@@ -144,6 +151,7 @@ def paired_difference(
         n_resamples=len(defined),
         method=method,
         n_undefined=n_drawn - len(defined),
+        reason=reason,
         p_value=p_value,
         samples=defined,
         value_a=values[0],
@@ -154,7 +162,10 @@ def paired_difference(
 _Found = tuple[float, float, float | None, str]
 
 
-def _of_estimates(problem: Problem, samples: FloatArray, delta: float, confidence: float) -> _Found:
+def _of_estimates(
+    problem: Problem, samples: FloatArray, delta: float, confidence: float
+) -> tuple[float, float, float, str, str]:
+    """Return the ends, the p-value, the method, and why the interval is wider than the estimates."""
     cells = bootstrap_problem(
         problem,
         n_resamples=samples.shape[1],
@@ -168,10 +179,13 @@ def _of_estimates(problem: Problem, samples: FloatArray, delta: float, confidenc
     (a,), (b,) = cells
     rates = isinstance(problem.statistics[0], AtThreshold) and problem.plan.is_independent
     unseen = _unseen(problem, confidence) if problem.plan.is_independent else 0.0
-    low, high, p_value = combined_difference(
-        a, b, samples, delta, effective, rates=rates, least=unseen
-    )
-    return low, high, p_value, "mover" + PLAN_NOTES[problem.plan.kind]
+    seen = combined_difference(a, b, samples, delta, effective, rates=rates)
+    found = combined_difference(a, b, samples, delta, effective, rates=rates, least=unseen)
+    reason = ""
+    if found[1] - found[0] > _NOTEWORTHY * (seen[1] - seen[0]):
+        fewer = min(np.count_nonzero(problem.labels), np.count_nonzero(~problem.labels))
+        reason = f"allows for failures so rare that {fewer} rows of the smaller class show none"
+    return *found, "mover" + PLAN_NOTES[problem.plan.kind], reason
 
 
 def _unseen(problem: Problem, confidence: float) -> float:
@@ -218,7 +232,8 @@ def combined_difference(
 ) -> tuple[float, float, float]:
     """Return interval and p-value of B − A from the intervals and shared replicates of both.
 
-    The interval extends at least ``least`` to both sides.
+    The interval extends at least ``least`` to both sides, but not beyond that of independent scorers
+    (``_ENOUGH / effective`` times as far if there are fewer effective rows).
 
     With ``rates``, i.e. for functions of several rates, Student's quantiles are used: with normal
     ones, balanced accuracies with six positives differ significantly in 8 to 11 % of comparisons of
@@ -239,7 +254,12 @@ def combined_difference(
     if rates:
         stretch = critical_value(a.confidence, df) / critical_value(a.confidence)
         low, high = delta - stretch * (delta - low), delta + stretch * (high - delta)
-    low, high = min(low, delta - least), max(high, delta + least)
+    # Each interval allows for unseen failures of its own scorer, well with enough rows, so that two
+    # independent scorers with these intervals are the worst case.
+    slack = max(1.0, _ENOUGH / max(effective, 1.0))
+    below, above = (slack * abs(end - delta) for end in mover_interval(a, b, 0.0))
+    low = min(low, delta - min(least, below))
+    high = max(high, delta + min(least, above))
     return low, high, p_of_interval(delta, low, high, a.confidence, df)
 
 

@@ -240,9 +240,9 @@ def _sentence(cell: RunDifference, a: str, b: str, whose: str) -> str:
     if cell.verdict not in ("better", "worse"):
         if cell.p_value is None:
             return f"{_minus(a, b, signed)} in {cell.metric}{where}, not tested"
-        word = "different" if cell.verdict == "different" else "not clearly different"
-        told = f"{a} and {b} are {word} in {cell.metric}{where}: {_minus(a, b, signed)}"
-        return told + _correction(cell)
+        verb = "differ" if cell.verdict == "different" else "do not differ significantly"
+        sentence = f"{a} and {b} {verb} in {cell.metric}{where}: {_minus(a, b, signed)}"
+        return sentence + _correction(cell)
     winner, loser = (b, a) if cell.verdict == "better" else (a, b)
     # The sign tells which value is larger, the verdict which system is better: a lower loss wins.
     low, high = cell.ci_low, cell.ci_high
@@ -260,7 +260,7 @@ def _minus(a: str, b: str, signed: Estimate) -> str:
 
 def _correction(cell: RunDifference) -> str:
     """Return a note if the correction decided and the interval alone suggests otherwise."""
-    if cell.ci_low is None or cell.ci_high is None or cell.verdict != "no clear difference":
+    if cell.ci_low is None or cell.ci_high is None or cell.verdict != "no significant difference":
         return ""
     if cell.ci_low <= 0.0 <= cell.ci_high:
         return ""

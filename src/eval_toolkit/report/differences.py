@@ -230,7 +230,7 @@ def _forest(
         anchor=anchor,
         title=title,
         caption=f"{b} minus {a}. Blue with ↑: {b} is better; red with ↓: {b} is worse; grey and "
-        f"hollow: no clear difference.{more}",
+        f"hollow: no significant difference.{more}",
         bars=bars_of(values, reference=0.0, signed=True),
     )
 
@@ -327,6 +327,6 @@ def _overview_figure(values: dict[str, dict[str, Any]], baseline: str) -> Figure
         anchor="differences-runs",
         title="Difference from the first run",
         caption=f"Each run minus {baseline}, by the metric in the table. Blue with ↑: better; red "
-        "with ↓: worse; grey and hollow: no clear difference.",
+        "with ↓: worse; grey and hollow: no significant difference.",
         bars=bars_of(values, reference=0.0, signed=True),
     )

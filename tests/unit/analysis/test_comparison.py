@@ -92,7 +92,7 @@ def test_every_stored_metric_is_compared_on_the_records(tmp_path):
 def test_a_run_equals_itself(tmp_path):
     a = make_run(tmp_path, "a", {("test", "guard"): records(scores(1))})
     ranked, brier = compare_runs(a, a, n_resamples=50).cells
-    assert (ranked.delta, ranked.p_value, ranked.verdict) == (0.0, 1.0, "no clear difference")
+    assert (ranked.delta, ranked.p_value, ranked.verdict) == (0.0, 1.0, "no significant difference")
     assert ranked.ci_low == -ranked.ci_high < 0.0  # equal on these rows is not equal on all
     assert (brier.delta, brier.ci_low, brier.p_value) == (0.0, None, None)
     assert (brier.verdict, brier.reason[:12]) == ("not tested", "no interval:")
@@ -193,7 +193,7 @@ def test_shares_get_the_score_test_and_means_that_of_their_interval():
     flips = sign_flip_test(a.columns["reward"], b.columns["reward"], seed=4)
     assert reward.p_value == pytest.approx(flips.p_value, abs=0.02)  # near normal: both agree
     assert reward.higher_is_better is None
-    assert reward.verdict in ("different", "no clear difference")
+    assert reward.verdict in ("different", "no significant difference")
     down = compare_records({"t": a}, {"t": b}, [ms.mean_of("reward", higher_is_better=False)])
     assert down.cells[0].higher_is_better is False
 
@@ -525,7 +525,7 @@ def right(values, **options):
 def test_few_discordant_units_do_not_make_certainty():
     same = compare_records({"t": right([1.0] * 20)}, {"t": right([1.0] * 20)}, ["right"]).cells[0]
     assert same.ci_high == -same.ci_low == pytest.approx(3.8415 / 23.8415, abs=1e-4)
-    assert (same.p_value, same.verdict, same.reason) == (1.0, "no clear difference", "")
+    assert (same.p_value, same.verdict, same.reason) == (1.0, "no significant difference", "")
     one_way = [1.0] * 5 + [0.0] * 25
     cell = compare_records({"t": right([0.0] * 30)}, {"t": right(one_way)}, ["right"]).cells[0]
     assert (cell.ci_low, cell.ci_high) == pytest.approx((0.0342, 0.3356), abs=5e-5)
@@ -554,7 +554,7 @@ def test_a_macro_difference_that_does_not_vary_has_an_interval(tmp_path):
     expected = paired_macro_interval([(0, 0, 10), (0, 0, 20), (0, 0, 30)])
     assert (cell.ci_low, cell.ci_high) == (expected.ci_low, expected.ci_high)
     assert cell.ci_low < 0.0 < cell.ci_high
-    assert (cell.p_value, cell.verdict) == (1.0, "no clear difference")
+    assert (cell.p_value, cell.verdict) == (1.0, "no significant difference")
     b = part_run(tmp_path, "b", [0.0] * 10 + [1.0] * 50, THREE)
     cell = compare_runs(a, b)["q", "m", "right_macro"]
     assert (cell.delta, cell.verdict) == (pytest.approx(-1 / 3), "worse")

@@ -319,7 +319,7 @@ def test_files_at_addresses_are_compared(server: str, folder: Path, bucket: str)
     assert result.exit_code == 0, result.output
     # Files of one name are told apart by as much of their addresses as it takes.
     a, b = (at.removeprefix("memory://") for at in (f"{folder.name}/p.csv", f"{bucket}/p.csv"))
-    assert result.output.startswith(f"{a} and {b} are not clearly different")
+    assert result.output.startswith(f"{a} and {b} do not differ significantly")
     assert f" and {bucket}/p.csv: " in result.output
 
 

@@ -89,7 +89,11 @@ def test_a_grader_is_returned_as_it_is():
         (3, InvalidTypeError, "3 is not a grader"),
         (ExactMatch, InvalidTypeError, "is not a grader"),
         ("json:loads", InvalidInputError, "grader 'json:loads'"),
-        ("string:digits", PluginError, "is a str, which is not a valid Grader: .* and is not callable"),
+        (
+            "string:digits",
+            PluginError,
+            "is a str, which is not a valid Grader: .* and is not callable",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(given, error, message):

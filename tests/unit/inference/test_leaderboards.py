@@ -338,7 +338,9 @@ class TestLeaderboard:
         a = stored(tmp_path, "a", [1, 0] * 6, groups=[f"g{i // 2}" for i in range(12)])
         b = stored(tmp_path, "b", [1, 1] * 6, groups=[f"h{i // 3}" for i in range(12)])
         none = stored(tmp_path, "c", [0, 1] * 6)
-        with pytest.raises(InvalidInputError, match="'quiz': a and b assign the same units to diff"):
+        with pytest.raises(
+            InvalidInputError, match="'quiz': a and b assign the same units to diff"
+        ):
             leaderboard([a, b])
         # groups that the first run does not have are taken from the other
         ranking = leaderboard([none, b], n_draws=100).ranking

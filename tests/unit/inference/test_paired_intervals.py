@@ -9,6 +9,7 @@ from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs as op
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference import (
+    bootstrap_ci,
     compare_scorers,
     delong_roc_variance,
     equivalence_from_paired,
@@ -259,6 +260,18 @@ class TestWhatWasNotSeen:
             worst = -diff.ci_low if spec is ms.roc_auc else diff.ci_high
             passes += worst < truth
         assert passes <= 6  # nominal 2.5 %; two standard errors of 100 draws are 3.1 %
+
+    @pytest.mark.parametrize("spec", [ms.roc_auc, ms.pr_auc], ids=lambda spec: spec.name)
+    def test_no_wider_than_two_independent_scorers_with_enough_rows(self, spec) -> None:
+        """A PR-AUC that agrees with itself had ±0.078 here, five times the reach of its own interval."""
+        y, a, _ = _pair(200, 1305, 4.0, shared=0.0)
+        own = bootstrap_ci(y, a, spec)
+        diff = paired_bootstrap_diff(y, a, a, spec)
+        reach = math.hypot(own.point_estimate - own.ci_low, own.ci_high - own.point_estimate)
+        assert (diff.ci_low, diff.ci_high) == pytest.approx((-reach, reach))
+        assert diff.reason == (
+            "allows for failures so rare that 200 rows of the smaller class show none"
+        )
 
     def test_many_rows_that_differ_leave_nothing_open(self) -> None:
         y, a, b = _pair(500, 500, 1.0, shared=0.5)

@@ -37,7 +37,7 @@ def test_a_lower_loss_is_a_lead() -> None:
 
 def test_no_clear_difference_says_so_with_the_interval() -> None:
     assert answer([cell(delta=0.01, low=-0.02, high=0.04)]) == (
-        "A and B are not clearly different in accuracy: B - A = +0.010 [-0.020, +0.040]"
+        "A and B do not differ significantly in accuracy: B - A = +0.010 [-0.020, +0.040]"
     )
 
 
@@ -45,7 +45,7 @@ FIRST = {
     "better": ("B beats A by 0.100 [0.040, 0.180] in accuracy", "B", (0.1, 0.04, 0.18)),
     "worse": ("A beats B by 0.100 [0.040, 0.180] in accuracy", "A", (-0.1, -0.18, -0.04)),
     "undecided": (
-        "A and B are not clearly different in accuracy: B - A = +0.010 [-0.020, +0.040]",
+        "A and B do not differ significantly in accuracy: B - A = +0.010 [-0.020, +0.040]",
         "",
         (0.01, -0.02, 0.04),
     ),
@@ -92,7 +92,7 @@ def test_less_is_better_in_another_metric() -> None:
 
 def test_a_direction_that_is_not_known_makes_nobody_better() -> None:
     zing = cell("zing", higher_is_better=None)
-    assert answer([zing]) == ("A and B are different in zing: B - A = +0.100 [+0.040, +0.180]")
+    assert answer([zing]) == ("A and B differ in zing: B - A = +0.100 [+0.040, +0.180]")
     assert answer([cell(), zing]).endswith("in accuracy; they differ in zing")
     assert answer([zing, cell()]).endswith("; B is better in accuracy")
 
@@ -111,7 +111,7 @@ def test_a_correction_that_decides_against_the_interval_is_said() -> None:
     """5 of 50 discordant units: Tango's interval leaves out 0, and Holm's p-value is above 0.05."""
     held_back = cell("accuracy", 0.1, 0.022, 0.214, p_value=0.025, p_adjusted=0.075)
     assert answer([held_back]) == (
-        "A and B are not clearly different in accuracy: B - A = +0.100 [+0.022, +0.214]; the "
+        "A and B do not differ significantly in accuracy: B - A = +0.100 [+0.022, +0.214]; the "
         "interval excludes 0, but p is 0.075 when corrected for the number of metrics and slices"
     )
 
@@ -143,8 +143,8 @@ def test_p_values_that_the_verdicts_go_by_are_shown() -> None:
     header, *rows = table(*two)
     assert header[-3:] == ["p", "p (Holm)", "B is"]
     assert [row[-3:] for row in rows] == [
-        ["0.030", "0.060", "no clear difference"],
-        ["0.040", "0.060", "no clear difference"],
+        ["0.030", "0.060", "no significant difference"],
+        ["0.040", "0.060", "no significant difference"],
     ]
     assert table(cell())[0][-2:] == ["p", "B is"]  # of one there is nothing to correct
 

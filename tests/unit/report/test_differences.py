@@ -205,7 +205,7 @@ class TestRefused:
         a = written_rows(tmp_path / "a", [0, 1] * 20, [0.2, 0.7] * 20, run_id="a")
         b = written_rows(tmp_path / "b", [1, 0] * 20, [0.2, 0.7] * 20, run_id="b")
         (section,) = sections(a, b)
-        assert "another label in b than in a" in section.data["refused"]
+        assert "a different label in b than in a" in section.data["refused"]
 
 
 def answered(folder: Path, name: str, wrong: set[int]) -> Run:
