@@ -158,6 +158,41 @@ class TestPairing:
         assert code == 0
         assert "200 rows, paired by row order (no common id column)" in out
 
+    def test_ids_of_another_name_pair_rows_in_any_order(
+        self, command: Command, as_json: Json, columns: dict[str, Any], tmp_path: Path
+    ) -> None:
+        ids = {"batch_id": ["b1"] * 200, "message_id": [f"m{i}" for i in range(200)]}
+        one, two = (
+            {**ids, "label": columns["label"], "score": columns[name]}
+            for name in ("score", "better")
+        )
+        a = tables.write_table(one, tmp_path / "a.csv")
+        b = tables.write_table(two, tmp_path / "b.csv")
+        backwards = tables.write_table(
+            {k: list(v[::-1]) for k, v in two.items()}, tmp_path / "back.csv"
+        )
+        code, out, _ = command("compare", a, backwards)
+        assert code == 0
+        assert "200 rows, paired by message_id\n" in out
+        assert cell(as_json("compare", a, backwards), "roc_auc") == cell(
+            as_json("compare", a, b), "roc_auc"
+        )
+
+    def test_ids_that_are_unique_and_common_are_chosen(
+        self, as_json: Json, columns: dict[str, Any], tmp_path: Path
+    ) -> None:
+        files = []
+        for name in "ab":
+            table = {
+                "id": np.arange(200) % 50,  # restarts in every batch
+                "runId": [f"{name}{i}" for i in range(200)],
+                "mail id": np.arange(200),
+                "label": columns["label"],
+                "score": columns["score"],
+            }
+            files.append(tables.write_table(table, tmp_path / f"{name}.csv"))
+        assert as_json("compare", *files)["pairing"]["paired_on"] == "mail id"
+
     def test_slices_that_differ_are_dropped_when_told(
         self, as_json: Json, a: Path, columns: dict[str, Any], tmp_path: Path
     ) -> None:

@@ -17,7 +17,7 @@ from eval_toolkit.cli._compared_runs import distinct_names, ends_of
 from eval_toolkit.cli._data import stem_of
 from eval_toolkit.cli._remote import Fetched
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.loaders.columns import Wanted
+from eval_toolkit.loaders.columns import IDS, Wanted, identifies
 from eval_toolkit.loaders.predictions import Parts, Predictions, read_predictions
 
 _HASH = "content hash"
@@ -94,7 +94,8 @@ def joined_files(files: Fetched, wanted: Wanted, on_mismatch: str) -> Joined:
             f"give one --score for all files, or one for each of the {len(paths)}"
         )
     columns = [tables.column_names(path, wanted.file_format) for path in paths]
-    wanted = replace(wanted, id=wanted.key(columns), keyed=False)
+    keys = wanted.keys(columns)
+    wanted = replace(wanted, ids=tuple(keys), keyed=bool(keys))
     sides = [
         _read(path, wanted, at, have)
         for at, (path, have) in enumerate(zip(paths, columns, strict=True))
@@ -107,10 +108,12 @@ def joined_files(files: Fetched, wanted: Wanted, on_mismatch: str) -> Joined:
     ]
     sources = distinct_names([Path(title).name for title in titles], titles)
     paired_on, n_only, n_dropped = _ORDER, tuple(0 for _ in sides), 0
-    if wanted.id is None:
-        rows = _by_order(sides, sources, columns)
+    key = wanted.id or _common_key(sides, keys)
+    if key is None:
+        rows = _by_order([_in_order(side) for side in sides], sources, columns)
     else:
-        rows, paired_on, n_only, n_dropped = _by_id(sides, sources, wanted.id, on_mismatch, columns)
+        sides = [side if side.id == key else side.keyed_by(key) for side in sides]
+        rows, paired_on, n_only, n_dropped = _by_id(sides, sources, key, on_mismatch, columns)
     roles = dict.fromkeys([*wanted.by, *([wanted.group] if wanted.group else [])])
     missing = tuple(name for name in roles if any(name not in have for have in columns[1:]))
     notes = tuple(
@@ -138,6 +141,25 @@ def _names_of(titles: Sequence[str]) -> list[str]:
 
 
 _ORDER = "row order (no common id column)"
+
+
+def _common_key(sides: Sequence[Predictions], keys: Sequence[str]) -> str | None:
+    """Return the first column that identifies the rows of all files and has common values.
+
+    Without common values, return the first that identifies the rows: the message then says so.
+    """
+    if len(keys) < 2 and all(side.id for side in sides):
+        return next(iter(keys), None)
+    values = {key: [side.rows.columns[key] for side in sides] for key in keys}
+    sure = [key for key in keys if all(map(identifies, values[key]))]
+    common = (key for key in sure if set.intersection(*map(set, values[key])))
+    usual = [key for key in keys if key in IDS]
+    return next(common, next(iter([*sure, *usual]), None))
+
+
+def _in_order(side: Predictions) -> Predictions:
+    """Return the rows in the order of the file, without ids."""
+    return replace(side, id=None, ids=None).take(np.argsort(side.origin))
 
 
 def _by_order(
@@ -254,8 +276,7 @@ def _like_ids(columns: Sequence[Sequence[str]]) -> list[str]:
 
 def _in_file(side: Predictions) -> BoolArray:
     """Return the labels in the order of the file."""
-    labels: BoolArray = side.y_true[np.argsort(side.origin)]
-    return labels
+    return _in_order(side).y_true
 
 
 def _differences(one: Predictions, other: Predictions) -> dict[str, BoolArray]:

@@ -15,7 +15,7 @@ from eval_toolkit._internal.display import Number, Table
 from eval_toolkit._internal.tables import Rows, number_in, read_rows
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.inference import LabelPlan, LabelRule, plan_labels
-from eval_toolkit.loaders.columns import IDS, named_column
+from eval_toolkit.loaders.columns import IDS, id_names, named_column
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
 
@@ -51,7 +51,7 @@ _OPTIONS = (
     click.option("--labels", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
                  help="File of human labels, if they are not in SOURCE; joined on --id."),
     click.option("--id", "key", metavar="COLUMN",
-                 help="Column of row ids; by default unit_id, row_id or id."),
+                 help="Column of row ids; by default unit_id, row_id, id or one such as message_id."),
     click.option("--group", metavar="COLUMN",
                  help="Column of groups: rows in one group are not independent. Not "
                      "needed for a run, which stores its own groups."),
@@ -227,7 +227,7 @@ def _joined(
 def _key(file: Path, have: Sequence[str], asked: str | None, *, needed: bool) -> str | None:
     if asked is None and not needed and not any(name in have for name in IDS):
         return None
-    return named_column(file, have, asked, IDS, "--id")
+    return named_column(file, have, asked, id_names(have) or IDS, "--id")
 
 
 def _all_there(rows: Rows, column: str) -> list[str]:

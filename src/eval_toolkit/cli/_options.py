@@ -80,7 +80,7 @@ _COLUMNS = (
     click.option(
         "--id",
         metavar="COLUMN",
-        help="Column of unique row ids; by default unit_id, row_id or id.",
+        help="Column of unique row ids; by default unit_id, row_id, id or one such as message_id.",
     ),
     click.option(
         "--no-id", is_flag=True, help="Rows have no ids, whatever the columns are called."

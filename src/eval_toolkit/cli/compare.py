@@ -126,9 +126,9 @@ def compare(
     """Compare systems on the same rows: differences with intervals.
 
     A, B, C, … are files of predictions (in the formats of score; one may be - for standard
-    input), paired by --id (else unit_id, row_id or id, else by row order), one file with several
-    score columns (--score a --score b), or run folders, for which --by names slices of the
-    records, such as subject. Each is compared with the first, A. Runs imported from logs of two
+    input), paired by --id (else a common column such as id or message_id, else by row order), one file
+    with several score columns (--score a --score b), or run folders, for which --by names slices
+    of the records, such as subject. Each is compared with the first, A. Runs imported from logs of two
     tools are paired by the content of their items. The p-values over systems, metrics and slices
     are adjusted by Holm's method. For rollout runs the main metrics are compared, and the number
     of conversations that failed by each turn.

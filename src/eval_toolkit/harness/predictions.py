@@ -101,7 +101,8 @@ def score_predictions(
     group_col : str, optional
         Column of groups; rows that share a group are resampled together.
     id_col : str, optional
-        Column of unique row ids; by default unit_id, row_id or id.
+        Column of unique row ids; by default unit_id, row_id, id or another name that ends in id,
+        such as message_id, whose values are unique.
     positive : str, optional
         Label of the positive class; by default 1 or true, or the positive one of two words such as
         ham and spam.

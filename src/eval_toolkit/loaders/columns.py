@@ -31,6 +31,8 @@ _ALSO_SCORES = (
     *("probs", "probabilities", "positive_probability", "p_positive", "risk", "logit", "logits"),
     *("log_odds",),
 )
+_LIKE_ID = re.compile(r"(?i:(.*[\W_])?(id|uid|uuid|guid))|.*[a-z](Id|ID)")
+"""Names of columns of ids that are not in `IDS`: message_id, "mail id", itemId, uuid."""
 _MARKED = re.compile(r"(p|prob|proba|probability|score)_.+|.+_(prob|proba|probability|score|logit)")
 _DECISIONS = ("prediction", "predictions", "predicted", "pred", "preds", "y_pred")
 """Names of scores in some files and of decisions in others; used if no other name fits."""
@@ -47,8 +49,8 @@ class Wanted:
 
     Examples
     --------
-    >>> Wanted(by=("language",)).key([["id", "score"], ["score", "id"]])
-    'id'
+    >>> Wanted(group="user_id").keys([["user_id", "mail id", "id"], ["mail id", "id", "user_id"]])
+    ['id', 'mail id']
     """
 
     label: str | None = None
@@ -62,7 +64,9 @@ class Wanted:
     """Column with the weight of each row; read only if specified."""
     labels: LabelMap | None = None
     keyed: bool = True
-    """Whether to use a usual id column if none is specified."""
+    """Whether to look for an id column if none is specified."""
+    ids: tuple[str, ...] | None = None
+    """Columns that may hold the ids; by default those named like ids."""
     file_format: FileFormat = tables.AS_NAMED
     where: tuple[str, ...] = ()
     """Conditions that rows must satisfy, such as ``lang = 'de'``."""
@@ -77,12 +81,17 @@ class Wanted:
                 f"`scale` is {self.scale!r}; it must be one of {', '.join(get_args(Scale))}"
             )
 
-    def key(self, names: Iterable[Sequence[str]]) -> str | None:
-        """Return the id column: the specified one, or a usual one present in all files."""
+    def keys(self, names: Iterable[Sequence[str]]) -> list[str]:
+        """Return the columns of all files that may hold the ids: the specified one, or by name.
+
+        The first whose values are unique is the id column (`unique_key`).
+        """
         if self.id is not None or not self.keyed:
-            return self.id
-        of_files = list(names)
-        return next((name for name in IDS if all(name in have for have in of_files)), None)
+            return [] if self.id is None else [self.id]
+        first, *others = names
+        taken = {self.label, *self.scores, *self.by, self.group, self.text, self.weight}
+        found = id_names(first, taken) if self.ids is None else self.ids
+        return [name for name in found if all(name in have for have in others)]
 
 
 @dataclass(frozen=True)
@@ -93,7 +102,8 @@ class Roles:
     scores: list[str]
     by: list[str]
     group: str | None
-    key: str | None
+    keys: list[str]
+    """Columns that may hold the ids."""
     hashes: str | None
     text: str | None
     weight: str | None
@@ -106,20 +116,21 @@ class Roles:
         asked = wanted.scores or (None,)
         scores = [score_column(name, have, one, [label], peek) for one in asked]
         by = [named_column(name, have, one, (), "`by`") for one in dict.fromkeys(wanted.by)]
-        key = wanted.key(names)
-        single = {"group": wanted.group, "id": key, "text": wanted.text, "weight": wanted.weight}
-        for role, column in single.items():
+        sure, guessed = (*IDS, wanted.id), (label, *scores)
+        keys = [one for one in wanted.keys(names) if one in sure or one not in guessed]
+        single = {"group": wanted.group, "id": wanted.id, "text": wanted.text}
+        for role, column in {**single, "weight": wanted.weight}.items():
             if column is not None:
                 named_column(name, have, column, (), f"`{role}`")
         if wanted.text in (label, *scores):
             raise InvalidInputError(f"{name}: `text` is {wanted.text!r}, the label or the score")
         hashes = HASHES if HASHES in have else None
-        for column in (*by, wanted.group, key, hashes):
+        for column in (*by, wanted.group, *keys, hashes):
             if column in scores:
                 raise InvalidInputError(
                     f"{name}: {column!r} is the score, and cannot also be a slice, group or id"
                 )
-        return cls(label, scores, by, wanted.group, key, hashes, wanted.text, wanted.weight)
+        return cls(label, scores, by, wanted.group, keys, hashes, wanted.text, wanted.weight)
 
     @property
     def numbers(self) -> list[str]:
@@ -129,13 +140,51 @@ class Roles:
     @property
     def texts(self) -> list[str]:
         """Columns of texts, which may include the label."""
-        return [one for one in (*self.by, self.group, self.key, self.hashes, self.text) if one]
+        return [one for one in (*self.by, self.group, *self.keys, self.hashes, self.text) if one]
 
     def guessed(self, wanted: Wanted) -> list[str]:
         """Describe the label and the score columns if they were guessed and have other names."""
         if (wanted.label or self.label == "label") and (wanted.scores or self.scores == ["score"]):
             return []
         return [f"label: {self.label!r}, score: {', '.join(map(repr, self.scores))}"]
+
+
+def id_names(have: Iterable[str], taken: Collection[str | None] = ()) -> list[str]:
+    """Return the columns that may hold row ids by their names, those of `IDS` first.
+
+    ``taken`` columns have another role.
+
+    Examples
+    --------
+    >>> id_names(["text", "mailId", "id", "valid", "user id"], taken=["user id"])
+    ['id', 'mailId']
+    """
+    names = list(have)
+    like = [name for name in names if name not in (*IDS, *taken) and _LIKE_ID.fullmatch(name)]
+    return [*(name for name in IDS if name in names), *like]
+
+
+def unique_key(columns: Mapping[str, NDArray[Any]], names: Sequence[str]) -> str | None:
+    """Return the first of the columns whose values are all there and unique.
+
+    Without one, return the first that is named in `IDS`, whose values are then reported as
+    repeated or missing.
+
+    Examples
+    --------
+    >>> unique_key({"id": np.array(["0", "0"]), "uid": np.array(["a", "b"])}, ["id", "uid"])
+    'uid'
+    """
+    if len(names) == 1 and names[0] in IDS:
+        return names[0]
+    usual = (name for name in names if name in IDS)
+    return next((name for name in names if identifies(columns[name])), next(usual, None))
+
+
+def identifies(values: NDArray[Any]) -> bool:
+    """Return whether all values are there and unique."""
+    distinct = set(values.tolist())
+    return None not in distinct and len(distinct) == len(values)
 
 
 class NoUsualColumnError(MissingColumnError):

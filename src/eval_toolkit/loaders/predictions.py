@@ -14,7 +14,7 @@ from eval_toolkit._internal import frames, tables, validation
 from eval_toolkit._internal.tables import FileFormat, RowPick, Rows, read_rows
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.loaders.columns import Peek, Roles, Scale, Wanted
+from eval_toolkit.loaders.columns import IDS, Peek, Roles, Scale, Wanted, unique_key
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import WHOLE, format_part
 from eval_toolkit.scorecards.records import repeated
@@ -171,6 +171,21 @@ class Predictions:
             reason={"label": no_reason, "score": no_reason},
         )
 
+    def keyed_by(self, column: str) -> "Predictions":
+        """Return the rows sorted by a column of ids, so that the file order does not matter."""
+        _all_there(self.rows, column, "id")
+        ids = self.rows.columns[column].astype(str)[self.origin]
+        order = np.argsort(ids, kind="stable")
+        same = np.flatnonzero(ids[order][1:] == ids[order][:-1])
+        if len(same):
+            first, again = (int(order[same[0] + step]) for step in (0, 1))
+            raise InvalidInputError(
+                f"{self.where(again)}: {column!r} is {str(ids[again])!r} like {self.where(first)}; "
+                "ids must be unique: drop one, specify another column with `id`, or pass "
+                f"keyed=False (with group={column!r} if rows that share it belong together)"
+            )
+        return replace(self, id=column, ids=ids).take(order)
+
     def unit_ids(self) -> NDArray[Any]:
         """Return the unit id of each row in records."""
         if self.ids is not None:
@@ -205,7 +220,8 @@ def read_predictions(source: Any, wanted: Wanted | None = None) -> Predictions:
     wanted : Wanted, optional
         Roles of the columns. By default they are found by their names: label, y_true, y, target,
         class, truth and the like; score, prob, probability, p, proba, prediction and the like;
-        unit_id, row_id or id. `Predictions.notes` lists the guessed columns.
+        unit_id, row_id, id, or another name that ends in id, such as message_id, whose values are
+        unique. `Predictions.notes` lists the guessed columns.
 
     Returns
     -------
@@ -255,14 +271,13 @@ def read_predictions(source: Any, wanted: Wanted | None = None) -> Predictions:
         scores=scores,
         parts={column: _parts(rows, column) for column in roles.by},
         groups=None if roles.group is None else _groups(rows, roles.group),
-        id=roles.key,
-        ids=None if roles.key is None else values[roles.key],
         hashes=None if roles.hashes is None else _filled(values[roles.hashes]),
         texts=None if roles.text is None else values[roles.text],
         weights=None if roles.weight is None else _weights(rows, roles.weight),
         notes=(*roles.guessed(wanted), *notes),
     )
-    return found if roles.key is None else _by_id(found, roles.key)
+    key = wanted.id or unique_key(values, roles.keys)
+    return found if key is None else found.keyed_by(key)
 
 
 def _read(
@@ -283,13 +298,14 @@ def _read(
             pass
     from eval_toolkit.loaders.as_written import read_as_written
 
+    key, sure = roles.keys[:1], (*IDS, wanted.id)  # others may be empty, such as parent_id
     found = read_as_written(
         read,
         have,
         numbers=roles.numbers,
         texts=roles.texts,
         label=roles.label,
-        needed=[one for one in (roles.group, roles.key) if one],
+        needed=[*([roles.group] if roles.group else []), *(one for one in key if one in sure)],
         where=wanted.where,
         drop_missing=wanted.drop_missing,
         decimal=wanted.file_format.decimal,
@@ -396,19 +412,3 @@ def _all_there(rows: Rows, column: str, what: str) -> None:
 def _filled(column: NDArray[Any]) -> NDArray[Any]:
     """Return texts with "" for missing values."""
     return np.where(np.equal(column, None), "", column)  # type: ignore[call-overload]
-
-
-def _by_id(found: Predictions, column: str) -> Predictions:
-    """Return the rows sorted by id, so that the file order does not matter."""
-    _all_there(found.rows, column, "id")
-    ids = found.rows.columns[column].astype(str)
-    order = np.argsort(ids, kind="stable")
-    same = np.flatnonzero(ids[order][1:] == ids[order][:-1])
-    if len(same):
-        first, again = (int(order[same[0] + step]) for step in (0, 1))
-        raise InvalidInputError(
-            f"{found.where(again)}: {column!r} is {str(ids[again])!r} like {found.where(first)}; "
-            "ids must be unique: drop one, specify another column with `id`, or pass keyed=False "
-            f"(with group={column!r} if rows that share it belong together)"
-        )
-    return replace(found, ids=ids).take(order)

@@ -11,6 +11,7 @@ from eval_toolkit._internal import frames, tables
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.graders.extraction.numbers import read_number
 from eval_toolkit.graders.match import GRADER_FIELD, grader_of_item
+from eval_toolkit.loaders.columns import id_names
 from eval_toolkit.protocols import Grader
 from eval_toolkit.tasks.composed import Task
 from eval_toolkit.tasks.reading import Row, read_rows
@@ -300,6 +301,7 @@ def guess_columns(
             f'{there}: pass a prompt, such as --prompt "{{{names[0]}}}" (prompt= in Python)'
         )
     choices = _choices(rows, known["choices"], names)
+    likely_ids = [*(by_plain.get(_plain(one)) for one in _IDS), *id_names(names, known.values())]
     if known["grader"] is not None:
         _check_graders(rows, known["grader"], place)
     return Columns(
@@ -307,9 +309,7 @@ def guess_columns(
         answer=reference,
         choices=choices,
         answer_is=_answer_is(rows, choices, reference),
-        id=next(
-            (by_plain[one] for one in map(_plain, _IDS) if _unique(rows, by_plain.get(one))), None
-        ),
+        id=next((one for one in likely_ids if _unique(rows, one)), None),
         subject=known["subject"] if _divides(rows, known["subject"]) else None,
         group=known["group"] if _in_all(rows, known["group"]) else None,
         grader=known["grader"],

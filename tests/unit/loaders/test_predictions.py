@@ -50,6 +50,16 @@ def test_no_guess_between_two(columns: tuple[str, ...], said: str) -> None:
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["message_id", "mail id", "messageId", "UUID", "user-ID"])
+def test_unique_values_of_a_column_named_like_ids_are_ids(name: str) -> None:
+    rows = {"topic_id": [1, 1], name: ["b", "a"], "label": [0, 1], "score": [0.1, 0.9]}
+    found = read_predictions(rows)
+    assert (found.id, found.ids.tolist()) == (name, ["a", "b"])
+    assert read_predictions(rows, Wanted(keyed=False)).id is None
+    assert read_predictions(rows, Wanted(group=name)).id is None
+    assert read_predictions({**rows, name: ["a", None]}).id is None
+
+
 @pytest.mark.parametrize(
     ("words", "positive"),
     [(("ham", "spam"), "spam"), (("No", "Yes"), "Yes"), (("-1", "1"), "1"), ((-1, 1), "1")],
