@@ -1,5 +1,6 @@
 """Calibration section: observed frequency against predicted probability."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -37,7 +38,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         parts.append(
             {
                 "name": one.name,
-                "said": verdict(one, wanted),
+                "said": verdict(one, wanted, "".join(map(_spread, tiles))),
                 "tiles": tiles,
                 "table": None if wanted.charts else _table(curve),
             }
@@ -79,17 +80,40 @@ def _curve(one: Scored, wanted: Wanted) -> tuple[Mapping[str, Any] | None, str]:
     return (None, str(curve["skipped"])) if "skipped" in curve else (curve, "")
 
 
-def verdict(one: Scored, wanted: Wanted) -> str:
+def verdict(one: Scored, wanted: Wanted, spread: str = "") -> str:
     """Return whether observed frequencies agree with the probabilities, in one sentence.
 
-    A bin disagrees if its interval excludes its mean score; the intervals are corrected for the
-    number of bins (Bonferroni), so that chance alone rarely makes one disagree.
+    A bin disagrees if its interval excludes its mean score. If more bins disagree than chance
+    explains, all of them are named; otherwise only those that still disagree with intervals
+    corrected for the number of bins (Bonferroni). ``spread`` is what the slope says.
     """
-    options = _how(one, wanted)
-    options["confidence"] = 1.0 - (1.0 - wanted.confidence) / N_BINS
-    curve = reliability_curve(one.labels, one.scores, **options)
-    if "skipped" in curve:
+    shown = reliability_curve(one.labels, one.scores, **_how(one, wanted))
+    if "skipped" in shown:
         return ""
+    off, n_off = _disagreeing(shown)
+    n, n_outside = len(one.labels), sum(map(len, off.values()))
+    n_bins, alpha = len(shown["prob_pred"]), 1.0 - wanted.confidence
+    if n_outside and _at_least(n_outside, n_bins, alpha) > alpha:
+        strict = {**_how(one, wanted), "confidence": 1.0 - alpha / N_BINS}
+        off, n_off = _disagreeing(reliability_curve(one.labels, one.scores, **strict))
+    if not n_off and spread:
+        return f"No bin is far from its probability, but overall the scores are {spread}."
+    if not n_off:
+        few = f" (only {n:,} rows)" if n < _FEW else ""
+        chance = (
+            f": of {n_bins} bins, {n_outside} lie{'s' if n_outside == 1 else ''} outside the "
+            "interval, which chance explains"
+        )
+        return f"Probabilities are about right{few}{chance if n_outside else ''}."
+    lead = "Most probabilities are about right, but they are" if 2 * n_off < n else "Scores are"
+    said = [f"{word} {_ranges(bins)}" for word, bins in off.items() if bins]
+    also = f"; overall they are {spread}" if spread else ""
+    confident = any(low >= 0.5 for low, _ in off["too high"])
+    return f"{lead} {' and '.join(said)}{' (over-confident)' if confident else ''}{also}."
+
+
+def _disagreeing(curve: Mapping[str, Any]) -> tuple[dict[str, list[tuple[float, float]]], int]:
+    """Return the bins whose intervals exclude their mean scores, and their number of rows."""
     keys = ("bin_lower", "bin_upper", "n_per_bin", "prob_pred", "ci_low", "ci_high")
     off: dict[str, list[tuple[float, float]]] = {"too high": [], "too low": []}
     n_off = 0
@@ -98,14 +122,22 @@ def verdict(one: Scored, wanted: Wanted) -> str:
             continue
         n_off += n
         off["too high" if predicted > most else "too low"].append((low, high))
-    n = len(one.labels)
-    if not n_off:
-        few = f" (only {n:,} rows)" if n < _FEW else ""
-        return f"Probabilities are about right{few}."
-    lead = "Most probabilities are about right, but they are" if 2 * n_off < n else "Scores are"
-    said = [f"{word} {_ranges(bins)}" for word, bins in off.items() if bins]
-    confident = any(low >= 0.5 for low, _ in off["too high"])
-    return f"{lead} {' and '.join(said)}{' (over-confident)' if confident else ''}."
+    return off, n_off
+
+
+def _at_least(k: int, n: int, rate: float) -> float:
+    """Return the probability of at least k of n independent events."""
+    return sum(math.comb(n, i) * rate**i * (1.0 - rate) ** (n - i) for i in range(k, n + 1))
+
+
+def _spread(cell: Cell) -> str:
+    """Return whether scores are too extreme, or not enough; "" unless the interval excludes 1."""
+    if cell.name != "calibration_slope" or not cell.has_value:
+        return ""
+    if cell.low is None or cell.high is None or cell.low <= 1.0 <= cell.high:
+        return ""
+    words = "not extreme enough" if cell.low > 1.0 else "too extreme"
+    return f"{words} (slope {cell.value:.2f} [{cell.low:.2f}, {cell.high:.2f}])"
 
 
 def _ranges(bins: Sequence[tuple[float, float]]) -> str:

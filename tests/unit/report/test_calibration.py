@@ -12,6 +12,7 @@ from tests.support.report_runs import plain, written_rows
 from eval_toolkit.inference import clustered_rate
 from eval_toolkit.metrics import expected_calibration_error
 from eval_toolkit.report import calibration
+from eval_toolkit.report.cells import Cell
 from eval_toolkit.report.scored_rows import scored_of
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run
@@ -50,6 +51,42 @@ def test_rows_of_one_group_do_not_count_as_independent(rows_run: Run, twice_run:
                 narrower += plain_rate.high - plain_rate.low < rate.high - rate.low
         assert narrower > 2  # most bins hold one row per group, and are as wide without
     assert "a row counts once per seed: these 120 rows are 60 distinct ones" in section.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("true", "said"),
+    [
+        # each bin is barely outside its interval; three at once are not chance
+        ((1.0, 1.0, 1.0), "too low from 0.6 to 0.9."),
+        ((0.65, 0.75, 1.0), "about right (only 80 rows): of 4 bins, 1 lies outside the interval"),
+        ((0.65, 0.75, 0.85), "Probabilities are about right (only 80 rows)."),
+    ],
+)
+def test_the_sentence_follows_the_intervals_of_the_bins(
+    true: tuple[float, ...], said: str, tmp_path: Path
+) -> None:
+    labels: list[int] = []
+    scores: list[float] = []
+    for rate, at in zip((0.05, *true), (0.05, 0.65, 0.75, 0.83), strict=True):
+        labels += [int(i < 20 * rate) for i in range(20)]
+        scores += [at] * 20
+    section = calibration.build(written_rows(tmp_path, labels, scores), Wanted(charts=False))
+    assert section is not None
+    assert said in section.data["parts"][0]["said"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [((1.43, 2.0), "not extreme enough (slope 1.71 [1.43, 2.00])"), ((0.9, 2.0), "")],
+)
+def test_the_slope_tells_how_scores_are_spread(
+    ends: tuple[float, float], said: str, rows_run: Run
+) -> None:
+    low, high = ends
+    cell = Cell(name="calibration_slope", value=1.71, low=low, high=high, details={})
+    assert calibration._spread(cell) == said
+    one = scored_of(rows_run)[0]
+    assert said in calibration.verdict(one, Wanted(), said)
 
 
 def test_cells_of_the_run_stand_beside_it(rows_run: Run, shown: Callable[[Section], Any]) -> None:
