@@ -1,5 +1,6 @@
 """Whether an answer is right, by the grader, the choices, the number or the text of its item."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,7 +19,7 @@ from eval_toolkit.graders.base import (
 )
 from eval_toolkit.graders.extraction.letters import find_letter
 from eval_toolkit.graders.extraction.numbers import NumberMatch, read_number
-from eval_toolkit.graders.texts import ExactMatch, TextRules
+from eval_toolkit.graders.texts import TextRules
 from eval_toolkit.models.responses import Completion
 from eval_toolkit.plugins import Origin
 from eval_toolkit.protocols import Grader
@@ -30,7 +31,13 @@ GRADER_FIELD = "grader"
 _OPTIONS = "options"
 """Key of the context with the choices of an item, as lettered in its prompt."""
 _PLAIN = TextRules(ignore_case=True, ignore_punctuation=True, ignore_articles=True)
-_TEXT_MATCH = ExactMatch(ignore_case=True, ignore_punctuation=True, ignore_articles=True)
+_WITH_ARTICLES = TextRules(ignore_case=True, ignore_punctuation=True)
+_LEAD = re.compile(
+    r"(?:^|[.!?:;,]\s|\n)[\s*_#>]{0,6}(?:(?:so|thus|hence|therefore|the|my|final|correct|right|best)"
+    r",?\s{1,2}){0,4}answer[*_]{0,3}\s?(?:is|would be|[:=])(?=[\s*_:])",
+    re.IGNORECASE,
+)
+"""Words before an answer, at the start of a sentence: "The answer is", "**Final answer:**"."""
 _NUMBER_MATCH = NumberMatch()
 _OF_RUN = "name it for the whole run with --grader (graders=)"
 _ORIGIN = Origin("the data", f"the field {GRADER_FIELD!r}", remedy=_OF_RUN)
@@ -42,7 +49,8 @@ class Match:
 
     An item is graded by the grader named in its field ``grader``; if it has lettered choices, by
     the letter or the text of the choice; if its references are numbers, by the final number of the
-    answer; otherwise by the text, ignoring case, punctuation and articles.
+    answer; otherwise by the text, ignoring case, punctuation and articles. Of a text, either the
+    whole must match, or the rest of the line after the last "The answer is" or "Answer:".
 
     Parameters
     ----------
@@ -53,7 +61,7 @@ class Match:
     --------
     >>> Match().grade(Completion("It makes 1,000.", ground_truth="1000"))
     {'match': 1.0, 'match_by': 'number_match'}
-    >>> Match().grade(Completion("The Nile.", ground_truth="nile"))
+    >>> Match().grade(Completion("The answer is the Nile.", ground_truth="nile"))
     {'match': 1.0, 'match_by': 'exact_match'}
     >>> asked = {"options": ["Madrid", "Rome"]}
     >>> Match().grade(Completion("B) Rome", ground_truth="Rome", context=asked))
@@ -63,7 +71,7 @@ class Match:
     name: str = "match"
     response_types = COMPLETIONS
 
-    version = options_version("1")
+    version = options_version("2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return the columns that the grader fills."""
@@ -86,7 +94,21 @@ class Match:
             return "choice", float(_chosen(response, [str(one) for one in options]))
         if all(read_number(truth) is not None for truth in references(response)):
             return "number_match", _NUMBER_MATCH.grade(response)["number_match"]
-        return "exact_match", _TEXT_MATCH.grade(response)["exact_match"]
+        return "exact_match", float(_says(response))
+
+
+def _says(response: Completion) -> bool:
+    """Return whether the text, or the answer that it introduces, is a reference."""
+    text = response.completion
+    said = [text]
+    for lead in _LEAD.finditer(text):
+        said[1:] = [text[lead.end() :].strip().partition("\n")[0]]
+    for truth in references(response):
+        # a reference such as "A" is more than an article
+        rules = _PLAIN if _PLAIN.apply(truth) else _WITH_ARTICLES
+        if rules.apply(truth) in map(rules.apply, said):
+            return True
+    return False
 
 
 def _chosen(response: Completion, options: list[str]) -> bool:

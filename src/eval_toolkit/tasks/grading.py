@@ -14,6 +14,8 @@ from eval_toolkit.graders.base import TEXT, columns_of
 from eval_toolkit.graders.code import CodeTests
 from eval_toolkit.graders.judges.asking import AskingGrader, judges_in
 from eval_toolkit.graders.loading import fitting_graders
+from eval_toolkit.graders.match import Match
+from eval_toolkit.graders.texts import ExactMatch, Includes
 from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.models.responses.reasoning import cut_off_notes
 from eval_toolkit.models.runner import JobResult
@@ -24,7 +26,7 @@ from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.records import is_text
 from eval_toolkit.scorecards.specs import check_specs
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.measuring import grader_columns, measure, n_cut_off
+from eval_toolkit.tasks.measuring import built_responses, grader_columns, measure, n_cut_off
 from eval_toolkit.tasks.scorecards import task_metrics, task_scorecard
 from eval_toolkit.tasks.types import Sample
 
@@ -144,6 +146,7 @@ class Measuring:
         if ended is not None:
             card = ended.card(card, records, metrics)
         notes = cut_off_notes(n_cut_off(records), len(records))
+        notes += _contained(task, samples, outcomes, records, self.graders)
         if self.sandbox not in ("", "jailed"):
             notes = [*notes, f"programs written by the model ran {self.sandbox}, not jailed"]
         return Graded(
@@ -155,6 +158,40 @@ class Measuring:
             stopping=None if ended is None else ended.to_dict(),
             notes=tuple(notes),
         )
+
+
+_MANY = 0.05
+"""Share of answers from which on it is noted that wrong ones contain the reference."""
+
+
+def _contained(
+    task: BaseTask[Any],
+    samples: Sequence[Sample],
+    outcomes: Sequence[JobResult],
+    records: Records,
+    graders: Sequence[Grader],
+) -> list[str]:
+    """Return a note if many answers that are marked wrong contain a reference as words."""
+    by = next((one for one in graders if isinstance(one, Match | ExactMatch)), None)
+    if by is None or any(isinstance(one, Includes) for one in graders):
+        return []
+    wrong = (records.columns[by.name] == 0.0) & (records.status[by.name] == "ok")
+    if isinstance(by, Match):
+        wrong &= records.columns[f"{by.name}_by"] == ExactMatch().name
+    places = set(zip(records.unit_id[wrong], records.attempt[wrong], strict=True))
+    units = {unit for unit, _ in places}
+    built = built_responses(task, [one for one in samples if one.id in units], outcomes)
+    inside = Includes(ignore_punctuation=True, ignore_articles=True)
+    n = sum(
+        inside.grade(response)[inside.name] == 1.0
+        for place, response in built.items()
+        if place in places
+    )
+    if not n or n < _MANY * len(records):
+        return []
+    found = "1 answer marked wrong contains" if n == 1 else f"{n:,} answers marked wrong contain"
+    look = "see `answers RUN --wrong` (wrong())"
+    return [f'{found} the reference; {look}, or pass --grader includes (graders=["includes"])']
 
 
 def _refuse_unfit(grader: Any, task: BaseTask[Any]) -> None:

@@ -216,3 +216,17 @@ def test_functions_grade_stored_runs_again(file: Path, tmp_path: Path) -> None:
     again = run_task(str(file), knows, tmp_path / "run", graders=[short, "match"])
     assert (again.n_asked, again.card["match"].value) == (0, 0.5)
     assert done.records.columns["short"].tolist() == again.records.columns["short"].tolist()
+
+
+def test_wrong_answers_that_contain_the_reference_are_noted() -> None:
+    def verbose(prompt: str) -> str:
+        return {"Capital of France?": "Paris is the capital.", "Capital of Italy?": "Milan"}.get(
+            prompt, "It is 5, not 9."
+        )
+
+    (note,) = [note for note in run_task(ROWS, verbose).notes if "contain" in note]
+    assert note.startswith(
+        "1 answer marked wrong contains the reference; see `answers RUN --wrong`"
+    )
+    by = run_task(ROWS, verbose, graders=["includes"])
+    assert not any("contain" in note for note in by.notes)
