@@ -127,7 +127,8 @@ class Outcome(Displayed):
             table = card._as_table()
             groups = kind.metric_groups(config, list(card))
             main = set(groups[0][1] if groups else card)
-            rows = [row for row in table.rows if row[0].text in main]
+            metric = 1 if card.slices else 0  # with parts, their name comes first
+            rows = [row for row in table.rows if row[metric].text in main]
             more += len(table.rows) - len(rows)
             tables.append(replace(table, rows=rows, title=f"{slice_name}, {system}"))
         lead = [", ".join(kind.subject(config))] if kind.subject(config) else []

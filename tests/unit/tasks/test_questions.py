@@ -230,3 +230,13 @@ def test_wrong_answers_that_contain_the_reference_are_noted() -> None:
     )
     by = run_task(ROWS, verbose, graders=["includes"])
     assert not any("contain" in note for note in by.notes)
+
+
+TOPICS = ["sums", "sums", "capitals", "capitals"]
+
+
+def test_a_printed_outcome_shows_the_whole_and_the_parts() -> None:
+    rows = [{**row, "topic": topic} for row, topic in zip(ROWS, TOPICS, strict=True)]
+    shown = [line.split()[:3] for line in str(run_task(rows, knows)).splitlines()]
+    for line in (["all", "match", "0.500"], ["sums", "match", "0.500"], ["capitals", "match"]):
+        assert any(one[: len(line)] == line for one in shown)
