@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -11,7 +11,7 @@ from eval_toolkit._internal.display import Displayed
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 
 if TYPE_CHECKING:
-    from eval_toolkit._internal.display import Page
+    from eval_toolkit._internal.display import Page, Table
     from eval_toolkit.runs.answers import AnswersTable
     from eval_toolkit.runs.folder import Run
     from eval_toolkit.scorecards import Records, Scorecard
@@ -25,7 +25,7 @@ _NUMBERS = (
     *("n_requests", "n_asked", "n_reused", "n_cached", "n_replayed", "n_failed_requests"),
     *("n_calls", "n_errors", "n_skipped", "error_rate", "too_many_errors"),
 )
-
+_PARTS_SHOWN = 40
 
 _T = TypeVar("_T")
 
@@ -36,6 +36,18 @@ def _only(found: Mapping[Subject, _T], name: str) -> _T:
             f"the outcome has {len(found)} pairs of slice and system; look one up in `{name}`"
         )
     return next(iter(found.values()))
+
+
+def _main_cells(card: Scorecard, main: Sequence[str]) -> Table:
+    """Return a table of the main metrics, and of the first of them for each part."""
+    from dataclasses import replace
+
+    table = card._as_table()
+    if not card.slices:
+        return replace(table, rows=[row for row in table.rows if row[0].text in main])
+    whole = [row for row in table.rows if row[0].text == "all" and row[1].text in main]
+    parts = [row for row in table.rows if row[0].text != "all" and row[1].text == main[0]]
+    return replace(table, rows=[*whole, *parts[:_PARTS_SHOWN]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -124,15 +136,12 @@ class Outcome(Displayed):
         kind = kind_named(str(config.get("kind")))
         tables, more = [], 0
         for (slice_name, system), card in self.cards.items():
-            table = card._as_table()
             groups = kind.metric_groups(config, list(card))
-            main = set(groups[0][1] if groups else card)
-            metric = 1 if card.slices else 0  # with parts, their name comes first
-            rows = [row for row in table.rows if row[metric].text in main]
-            more += len(table.rows) - len(rows)
-            tables.append(replace(table, rows=rows, title=f"{slice_name}, {system}"))
+            table = _main_cells(card, list(groups[0][1]) if groups else list(card))
+            more += len(card._as_table().rows) - len(table.rows)
+            tables.append(replace(table, title=f"{slice_name}, {system}"))
         lead = [", ".join(kind.subject(config))] if kind.subject(config) else []
-        left = [f"{more} more metrics in `card`"] if more else []
+        left = [f"{more} more cells in `card`"] if more else []
         failed = [f"{self.n_errors:,} attempts failed"] if self.n_errors else []
         return Page("", {}, lead, tables, [*left, *failed, *self.notes])
 

@@ -9,9 +9,11 @@ from typing import Any, Literal, TypeAlias
 from eval_toolkit._internal.display import Displayed, Estimate, Table, Tabled
 from eval_toolkit._internal.display import Status as StatusCell
 from eval_toolkit._internal.optional import require
+from eval_toolkit._internal.words import nearest
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.metric_specs.names import stored_name
+from eval_toolkit.scorecards.parts import PART_START, format_part, parse_part
 
 __all__ = ["MetricResult", "Scorecard", "Status"]
 
@@ -95,6 +97,8 @@ _CI_FIELDS = ("ci_low", "ci_high", "confidence", "n_resamples", "method")
 class Scorecard(Tabled, Mapping[str, MetricResult]):
     """Read-only mapping from metric name to cell; an unknown name raises `KeyError`.
 
+    Cells of parts are found by their address as well, such as ``card["roc_auc @ language=de"]``.
+
     Parameters
     ----------
     results : mapping of str to MetricResult
@@ -134,9 +138,36 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
     def __getitem__(self, name: str) -> MetricResult:
         if name in self._results:
             return self._results[name]
-        if "@" in name or "=" in name:  # f1@0.5 and other spellings
-            return self._results[stored_name(name)]
-        raise KeyError(name)
+        metric, part = self._part_of(name) if isinstance(name, str) else (name, None)
+        if part is not None:
+            return part[metric]
+        stored = stored_name(name) if "@" in str(name) or "=" in str(name) else name
+        if stored in self._results:  # f1@0.5 and other spellings
+            return self._results[stored]
+        raise KeyError(self._missing(name))
+
+    def _part_of(self, name: str) -> "tuple[str, Scorecard | None]":
+        """Return the metric and the part of an address such as ``f1 @ language=de``."""
+        metric, _, text = name.rpartition("@")
+        if not metric or not PART_START.match(text):
+            return name, None
+        try:
+            pairs = parse_part(text)
+        except InvalidInputError:
+            return name, None
+        if not pairs:
+            return metric.strip(), self
+        value = pairs.get(self.by) if len(pairs) == 1 else None
+        found = self.slices.get(format_part(pairs) if value is None else value)
+        return metric.strip(), found
+
+    def _missing(self, name: object) -> str:
+        """Return the message about an unknown name, with the nearest names and an address."""
+        told = f"no cell {name!s:.80}: {nearest(str(name), list(self))}"
+        if not self.slices or not self._results:
+            return told
+        parts = [format_part({self.by: part}) if self.by else part for part in self.slices]
+        return f"{told}; parts are written {next(iter(self))} @ {parts[0]}"
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._results)
@@ -214,6 +245,8 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
         rows = self.rows()
         confidences = {row["confidence"] for row in rows if row["confidence"] is not None}
         percent = f"{100 * confidences.pop():g} % " if len(confidences) == 1 else ""
+        # By metric, so that a shortened table has the first metrics of every part.
+        order = {row["metric"]: at for at, row in reversed(list(enumerate(rows)))}
         body = [
             [
                 row["slice"] or "all",
@@ -222,7 +255,7 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
                 row["n_units"],
                 StatusCell(row["status"], row["reason"]),
             ]
-            for row in rows
+            for row in sorted(rows, key=lambda row: order[row["metric"]])
         ]
         table = Table(["slice", "metric", "value", f"{percent}interval", "n", "status"], body)
         table = replace(table, notes=self.notes)

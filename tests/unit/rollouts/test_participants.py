@@ -165,3 +165,13 @@ def test_static_never_says_the_same_twice() -> None:
     assert len(set(probes)) == len(probes) == 12
     again = run_rollouts(["Tell me"], bot, scorer=harm, tester=Static(["{goal}"]), depth=3)
     assert {node.probe for node in again.attempts[0].nodes()} == {"Tell me"}
+
+
+def test_an_outcome_prints_the_main_metrics_and_the_categories() -> None:
+    rows = [{**row, "category": name} for row, name in zip(ROWS, ("locks", "other"), strict=True)]
+    outcome = run_rollouts(rows, bot, scorer=harm)
+    lines = [line.split()[:3] for line in str(outcome).splitlines()]
+    assert ["all", "attack_success", "0.500"] in lines
+    assert ["locks", "attack_success", "1.000"] in lines
+    assert ["other", "attack_success", "0.000"] in lines
+    assert outcome.card["attack_success @ category=locks"].value == 1.0

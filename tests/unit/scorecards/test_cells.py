@@ -321,3 +321,30 @@ class TestFound:
         printed = str(Scorecard({"m": MetricResult(0.5, "ok")}, notes=["look at this"]))
         assert printed.splitlines()[-1] == "look at this"
         assert "0.500" in printed
+
+
+class TestAddresses:
+    def card(self, by: str = "category") -> Scorecard:
+        whole, part = MetricResult(0.4, "ok"), MetricResult(1.0, "ok")
+        name = "story" if by else "category=story"
+        parts = {name: Scorecard({"f1_at": part, "x": part})}
+        return Scorecard({"f1_at": whole, "x": whole}, parts, by)
+
+    @pytest.mark.parametrize("by", ["category", ""])
+    def test_a_cell_of_a_part_is_found_by_its_address(self, by: str) -> None:
+        card = self.card(by)
+        assert card["x @ category=story"].value == 1.0
+        assert card["x@category=story"].value == 1.0
+        assert card["x @ all"].value == 0.4
+        assert "x @ category=story" in card
+
+    @pytest.mark.parametrize("name", ["x @ category=plain", "x @ topic=story", "y"])
+    def test_an_unknown_cell_says_how_parts_are_written(self, name: str) -> None:
+        with pytest.raises(KeyError, match="parts are written f1_at @ category=story"):
+            self.card()[name]
+
+    def test_a_table_has_the_first_metrics_of_every_part(self) -> None:
+        cells = {f"m{n}": MetricResult(0.5, "ok") for n in range(40)}
+        card = Scorecard(cells, {"a": Scorecard(cells), "b": Scorecard(cells)}, "part")
+        lines = [line.split()[:2] for line in str(card).splitlines()[2:]]
+        assert lines[:4] == [["all", "m0"], ["a", "m0"], ["b", "m0"], ["all", "m1"]]
