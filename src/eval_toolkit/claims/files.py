@@ -35,6 +35,7 @@ _FORMS: dict[str, tuple[str, ...]] = {
 """Forms of a claim, with the keys that each accepts in addition to the common ones."""
 _OPTIONAL = ("higher_is_better", "baseline_scorer", "allow_missing")
 _SIZES = ("min_n", "min_positive", "min_negative")
+_AT_EXAMPLE = 'at = "recall@fpr=0.01"'
 _KEYS = (*_ALWAYS, _AT, *_CELL, *_FORMS, *_OPTIONAL)
 
 
@@ -236,10 +237,13 @@ def _claim(table: Any) -> Claim:
 def _check_form(table: Mapping[str, Any]) -> None:
     """Raise unless the table has exactly one form and the keys that it requires."""
     if "name" not in table:
-        raise InvalidInputError("has no name; every claim needs one")
+        raise InvalidInputError('has no name; every claim needs one: name = "finds spam"')
     forms = [form for form in _FORMS if form in table]
     if not forms:
-        raise InvalidInputError(f"has no condition; it needs one of {', '.join(_FORMS)}")
+        example = f'require = "ci_low >= 0.8"; {_AT_EXAMPLE}'
+        raise InvalidInputError(
+            f"has no condition; it needs one of {', '.join(_FORMS)}, as in {example}"
+        )
     extra = [form for form in forms[1:] if not (form in _SIZES and forms[0] in _SIZES)]
     if extra:
         raise InvalidInputError(f"has both {forms[0]} and {extra[0]}; write two claims")
@@ -259,7 +263,10 @@ def _check_form(table: Mapping[str, Any]) -> None:
             raise InvalidInputError(f"the key {key!r} does not apply to claims with {forms[0]!r}")
     for key in takes:
         if key not in table and key not in _OPTIONAL and key not in _SIZES:
-            raise InvalidInputError(f"{forms[0]} needs the key {key!r}, or 'at' with an address")
+            example = _AT_EXAMPLE if "metric" in takes else 'at = "language=de"'
+            raise InvalidInputError(
+                f"{forms[0]} needs the key {key!r}, or only 'at' with an address: {example}"
+            )
 
 
 def _text(value: Any, key: str) -> str:

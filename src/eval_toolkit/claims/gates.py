@@ -196,7 +196,7 @@ def metric_threshold_gate(
     >>> result = {"by_slice": {"test": {"by_scorer": {"guard": {"pr_auc": cell}}}}}
     >>> gate = metric_threshold_gate("test", "guard", "pr_auc.ci_low", op=">=", threshold=0.9)
     >>> gate.evaluate(result).message
-    "pr_auc.ci_low of 'guard' on 'test' is 0.86; it must be >= 0.9"
+    "pr_auc.ci_low of 'guard' on 'test' is 0.860; it must be >= 0.9"
     """
     non_empty(slice_name, "slice_name"), non_empty(scorer, "scorer")
     path = shown(metric_path)
@@ -250,7 +250,7 @@ def cell_threshold_gate(
     >>> gate = cell_threshold_gate(
     ...     "pr_auc @ language=de", bound="ci_low", op=">=", threshold=0.9)
     >>> gate.evaluate(result).message
-    'ci_low of pr_auc @ language=de / guard is 0.86; it must be >= 0.9'
+    'ci_low of pr_auc @ language=de / guard is 0.860; it must be >= 0.9'
     """
     wanted = address if isinstance(address, Address) else Address.parse(address)
     validation.choice(bound, "bound", ("value", "ci_low", "ci_high"))

@@ -15,10 +15,18 @@ from eval_toolkit.claims.gates import (
     metric_threshold_gate,
     minimum_slice_size_gate,
 )
-from eval_toolkit.claims.paths import MetricPath, blocks, is_over_folds, shown
+from eval_toolkit.claims.paths import (
+    MetricPath,
+    absence,
+    block_of,
+    blocks,
+    is_over_folds,
+    lookup,
+    shown,
+)
 from eval_toolkit.claims.reports import ClaimReport, ClaimSpec, EvidenceGate, evaluate_claims
 from eval_toolkit.claims.run_gates import no_leakage_errors_gate
-from eval_toolkit.claims.verdicts import Payload, Verdict, verdict_gate
+from eval_toolkit.claims.verdicts import Payload, Verdict, digits, verdict_gate
 from eval_toolkit.errors import (
     ArtifactError,
     InvalidInputError,
@@ -75,12 +83,12 @@ def evaluate_gate(
     Returns
     -------
     ClaimReport
-        One entry per claim. A skipped or error cell fails its claim.
+        One entry per claim. A cell without a value, skipped or failed, fails its claim.
 
     Raises
     ------
     InvalidInputError
-        If the claims are invalid, a claim needs a missing baseline, versions differ without
+        If the claims are invalid, name what the run does not have, a claim needs a missing baseline, versions differ without
         permission, or the direction of a metric is unknown.
     ArtifactError
         If a run is incomplete or was modified.
@@ -131,13 +139,20 @@ def evaluate_gate(
 
 
 def _check_address(claim: Claim, run: Run) -> None:
-    """Raise if a claim matches several cells; a claim about a missing cell fails instead."""
-    if claim.at is None or claim.form not in ("require", "non_inferior_by"):
-        return
+    """Raise if a claim names no metric, scorer or part of the run, or matches several cells.
+
+    A cell that is there without a value, because it was skipped or failed, fails the claim instead.
+    """
+    name = claim.at or claim.slice
     try:
-        run.cells.find(claim.at)
-    except MissingColumnError:
-        return
+        if claim.at is not None and claim.form in ("require", "non_inferior_by"):
+            run.cells.find(claim.at)
+        elif claim.require is not None and claim.slice and claim.scorer and claim.metric:
+            block = block_of(run.cells, claim.slice, claim.scorer)
+            if not absence(block):
+                lookup(block, claim.metric)
+        elif name is not None and not run.cells.named(name):
+            run.cells.entry(name)
     except InvalidInputError as error:
         raise InvalidInputError(f"claim {claim.name!r}: {error}") from None
 
@@ -323,10 +338,11 @@ def _non_inferior(claim: Claim, where: str, cell: RunDifference, notes: Sequence
         else ""
     )
     remarks = "; ".join(filter(None, [cell.reason, unseen, missing, new, *notes]))
+    shown = digits(bound, -margin if better_high else margin)
     message = (
-        f"{where}: {cell.value_a:.6g} in the baseline, {cell.value_b:.6g} now, difference "
-        f"{cell.delta:+.6g} on {cell.n_units} units; its {end} bound is {bound:+.6g} and must be "
-        f"{rule}" + (f" ({remarks})" if remarks else "")
+        f"{where}: {cell.value_a:.3f} in the baseline, {cell.value_b:.3f} now, difference "
+        f"{cell.delta:+.3f} on {cell.n_units} units; its {end} bound is {bound:+{shown}} and must "
+        f"be {rule}" + (f" ({remarks})" if remarks else "")
     )
     return passed, message, evidence
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from eval_toolkit._internal.display import MISSING, Cell, Number, Rows, Status, Table
 from eval_toolkit.claims.reports import ClaimReport, ClaimResult
+from eval_toolkit.claims.verdicts import digits
 
 __all__ = ["claims_lead", "claims_table"]
 
@@ -74,7 +75,7 @@ def _numbers(claim: ClaimResult) -> tuple[Cell, Cell]:
         if "margin" in evidence:
             return _difference(evidence)
         if "lowest_bound" in evidence:
-            return Number(evidence["lowest_bound"], ".6g"), MISSING
+            return Number(evidence["lowest_bound"]), MISSING
     return MISSING, MISSING
 
 
@@ -86,4 +87,5 @@ def _difference(evidence: Mapping[str, Any]) -> tuple[Cell, Cell]:
 
 
 def _told(value: float | None, sign: str, bound: float) -> tuple[Cell, Cell]:
-    return Number(value, ".6g"), Number(bound, "g", bound=sign)
+    shown = ".3f" if value is None else digits(value, bound)
+    return Number(value, shown), Number(bound, "g", bound=sign)

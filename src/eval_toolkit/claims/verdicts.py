@@ -76,6 +76,21 @@ def comparison_of(
     return OPERATORS[op], validation.number(threshold, "threshold")
 
 
+def digits(value: float, limit: float) -> str:
+    """Return the format of a number: three decimals, or more if it then lies beyond a limit.
+
+    Examples
+    --------
+    >>> digits(0.86491, 0.9), digits(0.79996, 0.8)
+    ('.3f', '.5f')
+    """
+    for places in range(3, 17):
+        shown = float(f"{value:.{places}f}")
+        if (shown > limit) - (shown < limit) == (value > limit) - (value < limit):
+            return f".{places}f"
+    return ""
+
+
 def compared(
     where: str,
     value: float | None,
@@ -92,4 +107,4 @@ def compared(
     if value is None:
         return False, f"{where} {reason}", evidence
     rule = f"it must be {op} {limit:g}"
-    return compare(value, limit), f"{where} is {value:.6g}; {rule}", evidence
+    return compare(value, limit), f"{where} is {value:{digits(value, limit)}}; {rule}", evidence

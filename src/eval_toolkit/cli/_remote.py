@@ -5,10 +5,14 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from eval_toolkit._internal import tables
 from eval_toolkit.artifacts.remote import address_of, fetch, is_remote, local_path, name_of
-from eval_toolkit.errors import EvalToolkitError, InvalidInputError
+from eval_toolkit.errors import EvalToolkitError, InvalidInputError, MissingFileError
+
+if TYPE_CHECKING:
+    from eval_toolkit.runs import Run
 
 
 def is_run(path: str) -> bool:
@@ -66,3 +70,21 @@ def fetched(paths: Sequence[str]) -> Iterator[Fetched]:
             if said == str(error):
                 raise
             raise type(error)(said) from None
+
+
+def run_at(path: str, what: str) -> "Run":
+    """Open a run; if the path is a file of predictions, say what stores it as a run."""
+    from eval_toolkit.runs import Run
+    from eval_toolkit.runs.folder import MANIFEST
+
+    if is_remote(path):
+        return Run.open(path)
+    path = str(local_path(path))
+    if not Path(path).exists():
+        raise MissingFileError(f"{path}: no such folder")
+    if Path(path).is_file() and Path(path).name != MANIFEST:
+        raise InvalidInputError(
+            f"{path}: is a file; {what} needs a run: eval-toolkit score {path} --save "
+            "RUN stores predictions as one"
+        )
+    return Run.open(path)

@@ -21,6 +21,7 @@ from eval_toolkit.claims import (
 )
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import direction_options, grouped, output_options
+from eval_toolkit.cli._remote import run_at
 from eval_toolkit.cli._show import Output, refuse_target, writing
 from eval_toolkit.cli._text import say
 from eval_toolkit.graders.stored import stored_metrics
@@ -75,14 +76,15 @@ class Bounds:
     "lowest",
     multiple=True,
     metavar="CELL=NUMBER",
-    help="Like --at-least CELL NUMBER: --min accuracy=0.8. Repeatable.",
+    help="The same as --at-least CELL NUMBER: --min accuracy=0.8. Repeatable.",
 )
 @click.option(
     "--max",
     "highest",
     multiple=True,
     metavar="CELL=NUMBER",
-    help="Like --at-most CELL NUMBER: --max toxicity=0.1, the mean of that scorer. Repeatable.",
+    help="The same as --at-most CELL NUMBER: --max toxicity=0.1, the mean of that scorer. "
+    "Repeatable.",
 )
 @click.option(
     "--max-drop",
@@ -123,8 +125,24 @@ def gate(
 ) -> None:
     """Check a run against claims; exit with 1 if one fails.
 
-    Claims with severity "warning" never fail the gate. In GitHub Actions failed claims become
-    annotations, and the table is added to the job summary.
+    RUN is a run folder, such as that of `score PREDS --save RUN`. A claims file has one table per
+    claim; `require` compares ci_low or ci_high, an end of the interval, or value:
+
+    \b
+    [[claim]]
+    name = "finds spam"
+    at = "recall@fpr=0.01 @ language=de"    # metric @ slice / system
+    require = "ci_low >= 0.8"
+
+    \b
+    [[claim]]
+    name = "no worse than the baseline"
+    at = "brier"
+    non_inferior_by = 0.01
+
+    Others: min_n, min_positive, min_negative, max_fpr, no_leakage and no_errors. Claims with
+    severity = "warning" never fail the gate. In GitHub Actions failed claims become annotations,
+    and the table is added to the job summary.
 
     \b
     eval-toolkit gate runs/r7 --claims claims.toml --baseline runs/r6 --junit gate.xml
@@ -132,17 +150,18 @@ def gate(
     """  # noqa: D301
     if claims is None and not any(vars(bounds).values()):
         raise click.UsageError("pass claims: --claims FILE, --min CELL=NUMBER or --max CELL=NUMBER")
-    values = {
-        bound: [_pair(f"--{bound}", text) for text in given]
-        for bound, given in (("min", bounds.lowest), ("max", bounds.highest))
-    }
-    candidate = Run.open(run)
+    lowest = [_pair("--min", text) for text in bounds.lowest]
+    highest = [_pair("--max", text) for text in bounds.highest]
+    candidate = run_at(run, "gate")
+    at_least, at_most = (
+        [*given, *((_cell(candidate, cell), limit) for cell, limit in pairs)]
+        for given, pairs in ((bounds.at_least, lowest), (bounds.at_most, highest))
+    )
     wanted = [
         *([] if claims is None else load_claims(claims)),
-        *_bounds(bounds.at_least, bounds.at_most, bounds.max_drop),
-        *_of_values(candidate, values),
+        *_bounds(at_least, at_most, bounds.max_drop),
     ]
-    against = None if baseline is None else Run.open(baseline)
+    against = None if baseline is None else run_at(baseline, "gate")
     report = evaluate_gate(
         candidate,
         wanted,
@@ -206,18 +225,6 @@ def _bounds(
             raise click.UsageError(f"--max-drop {at!r} {limit:g}: must be greater than 0")
         made.append(Claim(name=f"{at}: drops less than {limit:g}", at=at, non_inferior_by=limit))
     return made
-
-
-def _of_values(run: Run, given: Mapping[str, Sequence[Bound]]) -> list[Claim]:
-    """Return the claims about values without their intervals."""
-    found = []
-    for bound, pairs in given.items():
-        words, op = ("at least", ">=") if bound == "min" else ("at most", "<=")
-        for cell, limit in pairs:
-            at = _cell(run, cell)
-            require = Requirement("value", op, limit)
-            found.append(Claim(name=f"{at}: value {words} {limit:g}", at=at, require=require))
-    return found
 
 
 def _page(run_id: str, report: ClaimReport) -> Page:

@@ -7,14 +7,14 @@ from pathlib import Path
 import click
 
 from eval_toolkit.analysis import with_directions
-from eval_toolkit.artifacts.remote import is_remote, local_path
+from eval_toolkit.artifacts.remote import is_remote
 from eval_toolkit.cli._options import direction_options
+from eval_toolkit.cli._remote import run_at
 from eval_toolkit.cli._show import refuse_target
 from eval_toolkit.cli._text import say
-from eval_toolkit.errors import InvalidInputError, MissingExtraError, MissingFileError
+from eval_toolkit.errors import InvalidInputError, MissingExtraError
 from eval_toolkit.report import Wanted, write_report
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.folder import MANIFEST
 
 _OWN = "report.html"
 """Name of the only extra file allowed in a run folder."""
@@ -71,7 +71,7 @@ def report(
     """  # noqa: D301
     if out is None and any(map(is_remote, runs)):
         raise InvalidInputError("pass a path for the report of a run at a URL: -o report.html")
-    opened = with_directions([_opened(path) for path in runs], higher_is_better)
+    opened = with_directions([run_at(path, "a report") for path in runs], higher_is_better)
     target = _target(opened, out)
     try:
         written = write_report(
@@ -89,20 +89,6 @@ def report(
         say(json.dumps(told, allow_nan=False, indent=2))
         return
     say(f"wrote {written} ({size / 1e6:.1f} MB); open it in any browser")
-
-
-def _opened(path: str) -> Run:
-    if is_remote(path):
-        return Run.open(path)
-    path = str(local_path(path))
-    if not Path(path).exists():
-        raise MissingFileError(f"{path}: no such folder")
-    if Path(path).is_file() and Path(path).name != MANIFEST:
-        raise InvalidInputError(
-            f"{path}: is a file; a report needs a run: eval-toolkit score {path} --save "
-            "RUN stores predictions as one"
-        )
-    return Run.open(path)
 
 
 def _target(runs: Sequence[Run], out: str | None) -> Path:
