@@ -329,8 +329,8 @@ def test_a_wrong_name_is_answered_with_the_nearest(kind: Kind, runs: tuple[Run, 
         with pytest.raises(MissingColumnError, match="did you mean") as caught:
             runs[0][address]
         assert repr(near) in str(caught.value)
-        code, out, _ = invoke("gate", runs[0].path, "--at-least", address, 0)
-        assert code == 1
-        assert "did you mean" in " ".join(out.split())
+        code, _, err = invoke("gate", runs[0].path, "--at-least", address, 0)
+        assert code == 2
+        assert "did you mean" in err
     with pytest.raises(InvalidInputError, match="write metric @ part / system"):
         runs[0]["/ model"]
