@@ -85,6 +85,13 @@ class TestPage:
         assert "no model was queried" in out
         assert "0 requests sent, 8 cached verdicts" in out
 
+    def test_a_judge_may_have_an_address(self, command: Command, stored: Path) -> None:
+        address = ("--base-url", "http://127.0.0.1:9/v1", "--api-key-env", "NO_KEY")
+        code, _, err = command(
+            "rescore", stored, "--scorer", "judge:harmfulness@scripted:yes", *address
+        )
+        assert (code, err) == (0, "")
+
     def test_a_judge_that_cannot_be_read(self, command: Command, stored: Path) -> None:
         judge = "judge:harmfulness@scripted:Hard to say"
         code, out, _ = command("rescore", stored, "--scorer", judge)
@@ -94,12 +101,49 @@ class TestPage:
         assert code == 0
 
 
+class TestOwnFunctions:
+    @pytest.fixture(autouse=True)
+    def module(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "own_scorers.py").write_text(
+            "def rude(reply):\n    return 'fool' in reply.lower()\n"
+            "def several(replies):\n    return ['fool' in reply for reply in replies]\n"
+            "def broken(reply):\n    return reply.lowercase()\n"
+        )
+        monkeypatch.syspath_prepend(tmp_path)
+
+    @pytest.mark.parametrize("name", ["own_scorers:rude", "own_scorers:several@0.7"])
+    def test_a_function_may_return_bools(self, command: Command, stored: Path, name: str) -> None:
+        code, out, err = command("rescore", stored, "--scorer", name)
+        assert (code, err) == (0, "")
+        line = next(line for line in out.splitlines() if line.startswith(SUCCESS))
+        assert line.split()[1] == "1.000"
+
+    def test_a_broken_function_is_found_first(self, command: Command, stored: Path) -> None:
+        scorer = ("--scorer", "own_scorers:broken")
+        code, out, err = command("rescore", stored, *scorer)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "has no attribute 'lowercase'" in err
+        new = stored.parent / "new"
+        asked = ("--target", "scripted:You fool.", "--quiet", "--out", new)
+        code, out, err = command("rollout", stored.parent / "seeds.csv", *asked, *scorer)
+        assert (code, out, new.exists()) == (2, "", False)
+
+    def test_a_file_is_written_as_a_module(self, command: Command, stored: Path) -> None:
+        code, _, err = command("rescore", stored, "--scorer", "own_scorers.py:rude")
+        assert code == 2
+        assert "write own_scorers:rude" in err
+        code, out, _ = command("rollout", "--help")
+        assert "MODULE:FUNCTION" in out
+
+
 class TestBadInput:
     @pytest.mark.parametrize(
         ("args", "message"),
         [
             ([], "give --scorer to score the rollouts again"),
             (["--scorer", "keyword:x"], "did you mean 'keywords'?"),
+            (["--threshold", "0.9"], "scorer is part of its name: --scorer keywords@0.9"),
+            (["--threshold", "0.9", "--scorer", "keywords:x"], "the scorer: --scorer NAME@0.9"),
             (["--scorer", "keywords:x@7"], "between 0 and 1, so the threshold must too"),
             (["--scorer", "keywords:x"] * 2, "two --scorer have the name 'keywords'"),
             (["--scorer", "keywords:x", "--asr-at", "2"], "each seed has 1 rollouts"),

@@ -53,6 +53,7 @@ _OTHER_NAMES = {
     "half_width": "--width",
     "proportion": "--expected",
     "reference": "--corpus",
+    "scorer": "--scorer",
     "judges": "--judge",
     "prompt": "--prompt-column",
     "id": "--id-column",

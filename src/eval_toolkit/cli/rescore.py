@@ -27,7 +27,9 @@ from eval_toolkit.runs import AskSpec, Outcome, Run
 from eval_toolkit.runs import rescore as rescore_run
 
 _MODELS = {"base_url", "api_key_env", "timeout_s", "max_tries", "requests_per_minute"}
-_MODELS |= {"tokens_per_minute", "prices", "model_args"}
+_MODELS |= {"tokens_per_minute", "prices", "max_cost", "model_args"}
+_SERVER = {"base_url", "api_key_env", "prices", "max_cost"}
+"""Options of judges among the scorers."""
 _GRADED = {"on_error", "max_error_rate"}
 _OF_ALL = {"run", "out", "confidence", "quiet", "as_json", "as_md", "as_html"}
 _OF: dict[str, set[str]] = {
@@ -39,7 +41,7 @@ _OF: dict[str, set[str]] = {
         *("models", "rubrics", "votes", "rule", "temperature", "max_tokens"),
         *("concurrency", "cache", *_MODELS, *_GRADED),
     },
-    "rollout": {"scorers", "asr_at", "policy", *_GRADED},
+    "rollout": {"scorers", "asr_at", "policy", *_GRADED, *_SERVER},
 }
 """Options by kind of run; options for records apply to every kind."""
 _CALLED = {"task": "run of a task", "rollout": "run of rollouts"}
@@ -64,7 +66,8 @@ _CALLED = {"task": "run of a task", "rollout": "run of rollouts"}
 @click.option("--maj-at", multiple=True, type=click.IntRange(1), metavar="K",
               help="Tasks: report maj@K. Repeatable.")  # fmt: skip
 @click.option("--task", metavar="TASK",
-              help="Task of the run; by default found by its name, with the stored settings.")  # fmt: skip
+              help="Task of the run; by default found by its name, with the stored settings, "
+                  "or the stored questions and references of a file of questions.")  # fmt: skip
 @whole_task_options
 @click.option("--perturb", "perturbations", multiple=True, metavar="KIND[=P]",
               help="Tasks: perturbation used in the run.")  # fmt: skip
@@ -175,6 +178,8 @@ def _refuse_unfit(context: click.Context, run: Run, kind: str) -> None:
     unfit = _typed(context) - _OF_ALL - _OF.get(kind, set())
     for parameter in context.command.params:
         name, option = str(parameter.name), parameter.opts[-1]
+        if name == "threshold" and name in unfit and "scorers" in _OF.get(kind, ()):
+            raise InvalidInputError("write the threshold after the scorer: --scorer NAME@0.9")
         if name in unfit and name in _OF["rows"]:
             raise InvalidInputError(
                 f"{run.path}: {option} applies to records; do not combine it with options that "

@@ -37,6 +37,7 @@ from eval_toolkit.seeds import DEFAULT_SEED
 _COLUMNS = ("prompt", "id", "topic", "category", "safe")
 _FILE = click.Path(exists=True, dir_okay=False, allow_dash=True)
 _DEPTH = 3
+_OWN_FUNCTION = "your function of a reply in MODULE.py, which returns a bool or a number"
 _OBJECT = re.compile(r"[^\W\d]\w*(\.\w+)+:\w+")
 """Matches package.module:object; a model's name may contain dots, as in openai:name-4.1."""
 
@@ -101,7 +102,8 @@ class _WithNames(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Append the valid values of ATTACK and SCORER."""
-        for title, names in (("Attacks", available_attacks()), ("Scorers", available_scorers())):
+        scorers = {**available_scorers(), "MODULE:FUNCTION": _OWN_FUNCTION}
+        for title, names in (("Attacks", available_attacks()), ("Scorers", scorers)):
             with formatter.section(title):
                 formatter.write_dl(list(names.items()))
 

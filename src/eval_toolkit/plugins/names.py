@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from pathlib import Path, PurePath
 from typing import Any
 
 from eval_toolkit.errors import MissingExtraError, PluginError
@@ -171,6 +172,10 @@ def plain_name(name: str) -> str:
 def imported(kind: str, name: str, place: str) -> Any:
     """Return the object at ``package.module:object``; errors name the plugin."""
     what = described(kind, name)
+    file, dot, attribute = place.rpartition(".py:")
+    if dot:
+        module = f"{PurePath(file).name}:{attribute}"
+        raise PluginError(f"{what}: write {module}, the module without .py, from its folder")
     match = EntryPoint.pattern.match(place)
     if match is None or not match["attr"]:
         raise PluginError(f"{what}: {place!r} is not package.module:object")
@@ -180,7 +185,9 @@ def imported(kind: str, name: str, place: str) -> Any:
     except MissingExtraError:
         raise
     except ModuleNotFoundError as error:
-        raise PluginError(f"{what}: there is no module {error.name!r}") from error
+        here = PurePath(f"{error.name}.py")
+        hint = f"; to find {here} in this folder, set PYTHONPATH=." if Path(here).is_file() else ""
+        raise PluginError(f"{what}: there is no module {error.name!r}{hint}") from error
     except (Exception, SystemExit) as error:  # importing a plugin may raise any exception
         raise PluginError(
             f"{what}: importing it failed: {type(error).__name__}: {error}"

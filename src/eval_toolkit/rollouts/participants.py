@@ -161,16 +161,9 @@ def _tester(given: Any) -> Any:
 
 
 def _scorers(given: Any) -> Any:
-    from eval_toolkit.rollouts.scorers import as_text_scorer
-    from eval_toolkit.rollouts.scorers.functions import reply_scorer
+    from eval_toolkit.rollouts.scorers.functions import reply_scorers
 
-    if given is None:
-        return default_scorer()
-    if isinstance(given, Mapping):
-        return [as_text_scorer(reply_scorer(one), name=name) for name, one in given.items()]
-    if isinstance(given, Sequence) and not isinstance(given, str):
-        return [reply_scorer(one) for one in given]
-    return reply_scorer(given)
+    return default_scorer() if given is None else reply_scorers(given)
 
 
 def _is_file(text: str) -> bool:

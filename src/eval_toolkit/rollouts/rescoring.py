@@ -26,7 +26,7 @@ from eval_toolkit.runs.kinds import Identity
 from eval_toolkit.runs.manifest_checks import missing_setting
 from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.query_driver import outcomes_of
-from eval_toolkit.runs.rescoring import rescore
+from eval_toolkit.runs.rescoring import rescore, source_run
 from eval_toolkit.runs.specs import SUMMARY_DEFAULTS, SummaryOptions, SummarySpec
 
 __all__ = ["StoredRollouts", "rescore_rollouts"]
@@ -41,7 +41,7 @@ _NEEDED = (
 
 @gathers(SummaryOptions, **SUMMARY_DEFAULTS)
 def rescore_rollouts(
-    run: Run | str | Path,
+    run: Run | Outcome | str | Path,
     scorer: Any = None,
     out: str | Path | None = None,
     *,
@@ -56,10 +56,10 @@ def rescore_rollouts(
 
     Parameters
     ----------
-    run : Run or path
+    run : Run, Outcome or path
         Rollout run; it is not modified.
-    scorer : TextScorer, callable or sequence of them, optional
-        As in `System`. Judges receive only requests whose answers the run does not store; tester
+    scorer : TextScorer, callable or str, or several of them, optional
+        As in `run_rollouts`, such as a function of a reply, or "toxicity@0.9". Judges receive only requests whose answers the run does not store; tester
         and target are not queried. By default the scores of the run are kept, and only the other
         options change.
     out : path, optional
@@ -102,7 +102,7 @@ def rescore_rollouts(
     >>> mild.card["attack_success"].value, strict.card["attack_success"].value
     (0.0, 1.0)
     """
-    source = run if isinstance(run, Run) else Run.open(run)
+    source = source_run(run)
     kind = StoredRollouts.stored(
         source,
         scorer=scorer,
@@ -226,7 +226,9 @@ class StoredRollouts(MeasuredRollouts):
 def _scorers(run: Run, scorer: Any, refusal: Any) -> tuple[bool, tuple[TextScorer, ...]]:
     """Return whether there is a harm scorer, and all scorers: those given, or those of the run."""
     if scorer is not None:
-        return made_scorers(scorer, refusal)
+        from eval_toolkit.rollouts.scorers.functions import reply_scorers
+
+        return made_scorers(reply_scorers(scorer), refusal)
     if refusal is not True:
         raise InvalidInputError(
             "`scorer` is missing; pass it together with `refusal`, or neither of them to keep the "

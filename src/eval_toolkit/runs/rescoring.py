@@ -1,5 +1,6 @@
 """`rescore`: compute new results from the stored attempts of a run."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -23,7 +24,7 @@ _OF_RECORDS = {"metrics", "by", "threshold", "summary", "each", "pooled"}
 
 
 def rescore(
-    run: Run | str | Path,
+    run: Run | Outcome | str | Path,
     out: str | Path | None = None,
     *,
     kind: Kind[Any] | None = None,
@@ -37,7 +38,7 @@ def rescore(
 
     Parameters
     ----------
-    run : Run or path
+    run : Run, Outcome or path
         Finished run of any kind; it does not change unless ``out`` is its own folder.
     out : path, optional
         Folder of the new run; by default nothing is written.
@@ -84,9 +85,8 @@ def rescore(
     >>> rescore(done.run, metrics=["brier"]).card["brier"].value
     0.175
     """
-    validation.place(run, "run", Run)
     validation.place(out, "out", NoneType)
-    source = run if isinstance(run, Run) else Run.open(run)
+    source = source_run(run)
     if kind is not None and options:
         raise InvalidInputError(
             f"`{next(iter(options))}` cannot be combined with `kind`; pass `kind` alone"
@@ -100,14 +100,24 @@ def rescore(
     return driver.run(folder)
 
 
+def source_run(run: Run | Outcome | str | Path) -> Run:
+    """Return the stored run; an outcome in memory is written to a temporary folder."""
+    if isinstance(run, Outcome):
+        return run.as_run()
+    validation.place(run, "run", Run)
+    return run if isinstance(run, Run) else Run.open(run)
+
+
 def stored_kind(run: Run, **options: Any) -> Kind[Any]:
     """Return the kind that grades the stored attempts of a run.
 
     It is looked up by name among built-in kinds and entry points only. Options are those of
     `rescore`.
     """
-    imported = "imported" in (run.manifest.get("config") or {})
+    config = run.manifest.get("config") or {}
+    imported = "imported" in config
     name = run.kind
+    _refuse_scorer_threshold(config.get("scored_by"), options)
     # An imported log is already graded; its records are summarised, whatever its kind.
     if _OF_RECORDS & options.keys() or (imported and not options):
         name = RECORDS
@@ -123,3 +133,14 @@ def stored_kind(run: Run, **options: Any) -> Kind[Any]:
         "kinds", name, found.stored, options, origin=TYPED, arguments=[run]
     )
     return made
+
+
+def _refuse_scorer_threshold(scorer: str | None, options: Mapping[str, Any]) -> None:
+    """Raise if a threshold is meant for the scorer of rollouts, which it would not change."""
+    threshold = options.get("threshold")
+    if scorer is not None and threshold is not None and not options.get("metrics"):
+        named = f"{scorer}@{threshold}"
+        raise InvalidInputError(
+            f"`threshold` applies to metrics such as f1; the threshold of the scorer is part of "
+            f"its name: scorer='{named}'"
+        )

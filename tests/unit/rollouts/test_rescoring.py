@@ -23,7 +23,7 @@ from eval_toolkit.rollouts import (
 from eval_toolkit.rollouts.attacks import Static
 from eval_toolkit.rollouts.scorers import JudgeScorer, KeywordScorer, with_threshold
 from eval_toolkit.rollouts.seeds.stored import seed_units
-from eval_toolkit.runs import Run, write_run
+from eval_toolkit.runs import Run, rescore, write_run
 from eval_toolkit.runs.units import UNITS, units_table
 from eval_toolkit.scorecards import Records
 
@@ -80,6 +80,18 @@ class TestRescoring:
         run(tmp_path / "a")
         never = rescore_rollouts(tmp_path / "a", with_threshold(FOOL, 1.5))
         assert never.card["attack_success"].value == 0.0
+
+    @pytest.mark.parametrize(
+        "scorer",
+        ["keywords:idiot", lambda reply: "idiot" in reply, lambda xs: ["idiot" in x for x in xs]],
+    )
+    def test_a_name_or_a_function_of_one_reply(self, scorer):
+        done = rescore(run(None), scorer=scorer)
+        assert done.card["attack_success"].value == 0.25
+
+    def test_a_threshold_of_records_does_not_change_the_scorer(self):
+        with pytest.raises(InvalidInputError, match=r"scorer='words@0\.9'"):
+            rescore(run(None), threshold=0.9)
 
     def test_what_the_old_scorer_decided_is_said(self, tmp_path):
         run(tmp_path / "a", stop_on_success=True)

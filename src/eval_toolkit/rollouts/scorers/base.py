@@ -1,6 +1,7 @@
 """Common parts of scorers, and their construction from other objects."""
 
 import functools
+import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -349,7 +350,7 @@ def check_scorers(scorers: Sequence[TextScorer]) -> None:
 def check_ready(scorers: Iterable[Any]) -> None:
     """Check that scorers have their weights, extras and folders.
 
-    Scorers with a method ``ready`` are checked by it.
+    Scorers with a method ``ready`` are checked by it, and functions by a call with one text.
 
     Examples
     --------
@@ -359,6 +360,28 @@ def check_ready(scorers: Iterable[Any]) -> None:
         ready = getattr(scorer, "ready", None)
         if callable(ready):
             ready()
+        elif inspect.isfunction(found := unwrapped(scorer)):
+            check_function(scorer.name, found)
+
+
+def check_function(name: str, score: Callable[[list[str]], Any]) -> None:
+    """Raise if a function of texts fails in a way that does not depend on the text.
+
+    Examples
+    --------
+    >>> check_function("length", lambda texts: [len(text) for text in texts])
+    """
+    try:
+        score(["No."])
+    except (AttributeError, InvalidInputError, NameError, TypeError) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidInputError(
+            f"scorer {name!r}: a call with one reply failed, before any request was sent: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    except Exception:  # it may fail on this text alone
+        return
 
 
 def _own_name(given: Any) -> str:

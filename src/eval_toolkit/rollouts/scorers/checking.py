@@ -234,9 +234,7 @@ def _number(value: Any) -> Scored:
     if isinstance(value, Grade):
         return f"{value.status}: {value.reason}" if value.value is None else float(value.value)
     if type(value).__name__ in ("bool", "bool_"):
-        return (
-            f"error: the scorer returned {bool(value)}; it must return a number, such as 0.0 or 1.0"
-        )
+        return float(value)
     try:
         number = validation.as_float(value)
     except (TypeError, ValueError, OverflowError):

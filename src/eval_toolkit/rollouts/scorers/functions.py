@@ -2,13 +2,13 @@
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from eval_toolkit._internal.hashing import object_digest
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.protocols import TextScorer
-from eval_toolkit.rollouts.scorers.base import as_text_scorer
+from eval_toolkit.rollouts.scorers.base import as_text_scorer, check_function
 from eval_toolkit.rollouts.scorers.loading import load_scorer
 
 _SEVERAL = re.compile(r"(?:typing\.|collections\.abc\.)?(?:list|sequence|iterable)\b", re.I)
@@ -62,6 +62,23 @@ def reply_scorer(given: Any) -> TextScorer:
     return as_text_scorer(scorer)
 
 
+def reply_scorers(given: Any) -> list[TextScorer]:
+    """Return the scorers of a single argument, a sequence, or a mapping from name to scorer.
+
+    Each one is what `reply_scorer` takes.
+
+    Examples
+    --------
+    >>> [scorer.name for scorer in reply_scorers({"short": lambda reply: len(reply) < 9})]
+    ['short']
+    """
+    if isinstance(given, Mapping):
+        return [as_text_scorer(reply_scorer(one), name=name) for name, one in given.items()]
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return [reply_scorer(one) for one in given]
+    return [reply_scorer(given)]
+
+
 class FunctionScorer:
     """Scorer from a function of one reply; made by `reply_scorer`.
 
@@ -88,7 +105,17 @@ class FunctionScorer:
 
     def score(self, texts: Sequence[str]) -> list[float]:
         """Return one number per text, in order."""
-        return [self._number(self._function(text)) for text in texts]
+        found = []
+        for text in texts:
+            value = self._function(text)
+            if isinstance(value, (list, tuple)):  # it takes all texts, whatever it calls them
+                return [self._number(one) for one in self._function(list(texts))]
+            found.append(self._number(value))
+        return found
+
+    def ready(self) -> None:
+        """Raise if the function cannot be called with a text."""
+        check_function(self.name, self.score)
 
     def _number(self, value: Any) -> float:
         plain = value.item() if hasattr(value, "item") else value

@@ -64,7 +64,7 @@ def load_scorer(spec: str, options: Mapping[str, Any] | None = None) -> TextScor
     ----------
     spec : str
         ``NAME`` or ``NAME:WHICH``, as listed by `available_scorers`, or ``package.module:object``
-        (a scorer or its constructor), optionally followed by options as a TOML table:
+        (a scorer, its constructor, or a function of a reply), optionally followed by options as a TOML table:
         ``insults{limit=3}``. A suffix ``@0.7``, ``@cumulative`` or ``@final`` sets threshold and
         mode: ``toxicity:insult@0.7@final``. In a pattern, write a literal @ as ``[@]``.
     options : mapping, optional
@@ -174,8 +174,10 @@ def _plugin(
 
 
 def _scorer(spec: str, given: Any) -> TextScorer:
+    from eval_toolkit.rollouts.scorers.functions import reply_scorer
+
     try:
-        return as_text_scorer(given)
+        return reply_scorer(given)
     except InvalidInputError as error:
         raise PluginError(f"scorer {spec!r:.60}: {error}") from error
 
