@@ -218,7 +218,7 @@ class TestRefusals:
         config = {**source.manifest["config"], "task": {"name": str(file)}}
         results = {**source.results, "run_id": "r"}
         write_run(tmp_path / "r", results=results, manifest={"run_id": "r", "config": config})
-        with pytest.raises(ArtifactError, match="say which it is with `task`"):
+        with pytest.raises(ArtifactError, match="pass its file as `task`"):
             rescore(tmp_path / "r")
 
     def test_a_grader_of_a_file_needs_allow_code(self, runs: Path, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from eval_toolkit.graders.formats import CsvFormat, Placeholders, PostscriptFormat
     from eval_toolkit.graders.ifeval import IFEval
     from eval_toolkit.graders.json_format import JsonFormat
+    from eval_toolkit.graders.judges import Judge
     from eval_toolkit.graders.languages import LanguageConsistency, LanguageMatch, detect_language
     from eval_toolkit.graders.lengths import (
         LengthControl,
@@ -75,6 +76,7 @@ __all__ = [
     "IFEval",
     "Includes",
     "JsonFormat",
+    "Judge",
     "LanguageConsistency",
     "LanguageMatch",
     "LengthControl",
@@ -126,6 +128,7 @@ __getattr__ = names_on_use(
         "formats": "CsvFormat Placeholders PostscriptFormat",
         "ifeval": "IFEval",
         "json_format": "JsonFormat",
+        "judges": "Judge",
         "languages": "LanguageConsistency LanguageMatch detect_language",
         "lengths": (
             "LengthControl LengthRatio UnitCount count_paragraphs count_sentences count_words"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from eval_toolkit._internal.files import make_private, replace_atomic
 from eval_toolkit.analysis.configs import run_names
@@ -11,15 +12,16 @@ from eval_toolkit.provenance import utc_now
 from eval_toolkit.report import rendering
 from eval_toolkit.report.contents import chapters_of
 from eval_toolkit.report.sections import Chapter, Wanted
-from eval_toolkit.runs import Run
+from eval_toolkit.runs import Outcome, Run
 
 __all__ = ["report_html", "write_report"]
 
+_Reported: TypeAlias = Run | Outcome | str | Path
 _SUFFIXES = (".html", ".htm")
 
 
 def write_report(
-    runs: Run | str | Path | Sequence[Run | str | Path],
+    runs: _Reported | Sequence[_Reported],
     path: str | Path,
     *,
     title: str | None = None,
@@ -34,8 +36,8 @@ def write_report(
 
     Parameters
     ----------
-    runs : Run, path, or sequence of them
-        Finished runs of any kind.
+    runs : Run, Outcome, path, or sequence of them
+        Finished runs of any kind; outcomes in memory are written to temporary folders.
     path : path
         Output file, written atomically.
     title : str, optional
@@ -90,7 +92,7 @@ def write_report(
 
 
 def report_html(
-    runs: Run | str | Path | Sequence[Run | str | Path],
+    runs: _Reported | Sequence[_Reported],
     *,
     title: str | None = None,
     wanted: Wanted | None = None,
@@ -117,10 +119,11 @@ def report_html(
     >>> report_html(run).startswith("<!doctype html>")
     True
     """
-    given = [runs] if isinstance(runs, Run | str | Path) else list(runs)
+    given = [runs] if isinstance(runs, Run | Outcome | str | Path) else list(runs)
     if not given:
         raise InvalidInputError("`runs` is empty; a report needs at least one run")
-    opened = [one if isinstance(one, Run) else Run.open(one) for one in given]
+    stored = [one.as_run() if isinstance(one, Outcome) else one for one in given]
+    opened = [one if isinstance(one, Run) else Run.open(one) for one in stored]
     wanted = wanted or Wanted()
     chapters = chapters_of(opened, wanted, _verdicts(opened, claims))
     return page_html(chapters, title or " · ".join(run_names(opened)), wanted)

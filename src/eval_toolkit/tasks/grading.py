@@ -14,8 +14,6 @@ from eval_toolkit.graders.base import TEXT, columns_of
 from eval_toolkit.graders.code import CodeTests
 from eval_toolkit.graders.judges.asking import AskingGrader, judges_in
 from eval_toolkit.graders.loading import fitting_graders
-from eval_toolkit.graders.match import Match
-from eval_toolkit.graders.texts import ExactMatch, Includes
 from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.models.responses.reasoning import cut_off_notes
 from eval_toolkit.models.runner import JobResult
@@ -172,6 +170,9 @@ def _contained(
     graders: Sequence[Grader],
 ) -> list[str]:
     """Return a note if many answers that are marked wrong contain a reference as words."""
+    from eval_toolkit.graders.match import Match  # not needed before there are answers
+    from eval_toolkit.graders.texts import ExactMatch, Includes
+
     by = next((one for one in graders if isinstance(one, Match | ExactMatch)), None)
     if by is None or any(isinstance(one, Includes) for one in graders):
         return []

@@ -17,8 +17,9 @@ from eval_toolkit.graders import load_grader
 from eval_toolkit.graders.judges.asking import AskingGrader, apart, is_judge, judge_of, judges_in
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.models.cache import ResponseCache
+from eval_toolkit.models.loading import available_models, load_model, model_spec
 from eval_toolkit.plugins import known_name, read_from
-from eval_toolkit.protocols import Grader
+from eval_toolkit.protocols import Grader, Model
 from eval_toolkit.provenance import redact_secrets
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.context import Context
@@ -33,8 +34,9 @@ from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.grading import GraderLike, Measuring
 from eval_toolkit.tasks.judging import refuse_unjudged
 from eval_toolkit.tasks.kind import Answers, TaskKind, same_prompts, same_settings, same_units
-from eval_toolkit.tasks.loading import available_tasks, named_task
+from eval_toolkit.tasks.loading import available_tasks, load_task, named_task
 from eval_toolkit.tasks.planning import check_task, greedy_again
+from eval_toolkit.tasks.stored_samples import StoredSamples, task_hint
 from eval_toolkit.tasks.types import Sample
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ _NEEDED = (
     *("task.version", "model.name", "graders", "attempts", "order", "seed", "formatter"),
     "decoding.temperature",
 )
+_RUBRIC = "correctness"
+"""Rubric of a judge that is given as a model."""
 _NUMBER, _WHOLE, _TEXT = {"type": "number"}, {"type": "integer"}, {"type": "string"}
 _RELIED_ON = {
     "type": "object",
@@ -217,8 +221,9 @@ def judge_run(
         Finished run of the task.
     task : BaseTask
         Task of the run.
-    judges : sequence of Judge, Panel, str or mapping
-        Judges, or their names as in `graders.load_grader`.
+    judges : sequence of Judge, Panel, Model, str or mapping
+        Judges, or their names as in `graders.load_grader`. A model, or its name such as
+        ``"openai:m{base_url='URL'}"``, judges by the rubric correctness.
     out : path, optional
         Folder for answers, verdicts and results; in the run's own folder, verdicts are added. The
         same call resumes an interrupted one. By default nothing is written.
@@ -290,11 +295,19 @@ def judge_run(
 
 
 def _judging(given: GraderLike) -> Grader:
-    """Return a judge; raise if it makes no requests."""
-    judge = load_grader(given)
+    """Return a judge, of a model one with the rubric correctness; raise if it makes no requests."""
+    judge: Any = given
+    if isinstance(given, str):
+        kind, which, _ = model_spec(given)
+        judge = load_model(given) if which and kind in available_models() else given
+    from eval_toolkit.graders.judges import Judge
+
+    judge = Judge(_RUBRIC, judge) if isinstance(judge, Model) else load_grader(judge)
     if not is_judge(judge):
-        raise InvalidInputError(f"{judge.name!r} makes no requests; pass it to measure_run")
-    return judge
+        raise InvalidInputError(
+            f"{judge.name!r} makes no requests; pass it in `graders`, to rescore or measure_run"
+        )
+    return judge  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -311,7 +324,7 @@ class StoredAnswers(TaskKind):
         cls,
         run: Run,
         *,
-        task: BaseTask[Any] | None = None,
+        task: BaseTask[Any] | str | Path | None = None,
         graders: Sequence[GraderLike] | None = None,
         judges: Sequence[GraderLike] = (),
         pass_at: Sequence[int] | None = None,
@@ -323,9 +336,12 @@ class StoredAnswers(TaskKind):
     ) -> StoredAnswers:
         """Return the answers of a run of a task; omitted settings default to those of the run.
 
-        By default the task is loaded by its name if it is built in or part of a package. With
-        ``judges`` the graders of the run are kept; otherwise they default to those of the task.
+        By default the task is loaded by its name if it is built in or part of a package; otherwise
+        the stored questions and references are used. With ``judges``, or without the task, the
+        graders of the run are kept; otherwise they default to those of the task.
         """
+        if isinstance(task, str | Path):
+            task = load_task(task)
         task = stored_task(run) if task is None else task
         config = opened_task_run(run, task).manifest["config"]
         usual = {"on_error": on_error, "confidence": confidence}
@@ -334,7 +350,7 @@ class StoredAnswers(TaskKind):
         same_settings(run, described)
         asked = [_judging(judge) for judge in judges]
         known: set[str] = set()
-        if asked and graders is None:
+        if graders is None and (asked or isinstance(task, StoredSamples)):
             graders = _kept(run, task, asked)
             known = {judge.name for judge in judges_in(graders)}
         summary = SummarySpec(
@@ -354,6 +370,8 @@ class StoredAnswers(TaskKind):
         samples = task.samples(config["limit"], order=config["order"])
         ended = _ended(run, samples, task.seed, summary.confidence)
         samples = samples if ended is None else list(ended.samples)
+        if isinstance(task, StoredSamples):
+            task.refuse_unfit(measuring.graders, samples)
         same_units(run, samples)
         same_prompts(run, described)
         return cls(
@@ -400,14 +418,17 @@ def stored_task(run: Run, **options: Any) -> BaseTask[Any]:
     """Return the task of a run, loaded by its name with the stored settings.
 
     Only built-in tasks and those of installed packages are loaded; files and classes named by a run
-    are not (docs/adr/0023). ``options`` override the stored ones.
+    are not (docs/adr/0023). Of a table of questions or a task file, the stored questions and
+    references are used. ``options`` override the stored ones.
     """
     told = (run.manifest.get("config") or {}).get("task") or {}
     name = known_name("tasks", str(told.get("name")), [one.name for one in available_tasks()])
     if name is None or name != told.get("name"):  # names of built-in tasks ignore case
+        if not options and StoredSamples.hold(run):
+            return StoredSamples(run)
         raise ArtifactError(
             f"{run.path}: its task {str(told.get('name'))!r:.80} is neither built in nor part of an "
-            "installed package; pass it as `task`"
+            f"installed package; {task_hint(told)}"
         )
     named = ("num_fewshot", "seed", "subjects", "shuffle_choices", "user_prompt_suffix")
     set_up = {key: told[key] for key in named if told.get(key) not in (None, [], "", False)}
