@@ -87,7 +87,7 @@ class TestRefused:
 
     def test_empty_names(self) -> None:
         columns = {"text": ["a", "b"], "label": [0, 1]}
-        with pytest.raises(InvalidInputError, match="needs a name"):
+        with pytest.raises(InvalidInputError, match="it must be a non-empty string"):
             EvalSlice("", columns)
         with pytest.raises(InvalidInputError, match="non-empty"):
             evaluate({"": Given()}, [EvalSlice("s", columns)], run_id="r")

@@ -542,7 +542,7 @@ class TestStoredRuns:
     ) -> None:
         judged = ("--judge", "scripted:Yes.", "--quiet", "--out", "judged")
         said = command("judge", "run", pair[0], "--task", attack.folder / "quiz.toml", *judged)
-        refused(attack, said, "cannot be made again from what is stored")
+        refused(attack, said, "be recreated from the stored settings")
 
 
 class TestOtherFiles:

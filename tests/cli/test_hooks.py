@@ -79,7 +79,7 @@ class TestCheck:
     def test_what_goes_without(self, data: dict[str, Path]) -> None:
         done = CliRunner().invoke(cli, ["check", "--each", "--train", "x", str(data["a/test.csv"])])
         assert done.exit_code == 2
-        assert "--each excludes" in done.output
+        assert "--each cannot be combined with" in done.output
 
 
 class TestValidate:

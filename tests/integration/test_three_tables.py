@@ -83,10 +83,21 @@ def test_records_are_summarised_again_and_units_stay(name: str, runs: Path, tmp_
     assert said(done.run) == said(run)
 
 
+WORDED_THEN = {
+    "without known bounds need": "whose bounds are not known need",
+    "count up to their last observed turn": "count up to where they were seen",
+    "the unprovoked part of attack_success, for which only bounds are known": (
+        "the part of attack_success that was not provoked, of which bounds alone are known"
+    ),
+}
+
+
 def as_stated_then(cells: Any) -> Any:
     """Return cells without the bounds of their columns, and with a reason as it was worded then."""
     if isinstance(cells, str):
-        return cells.replace("without known bounds need", "whose bounds are not known need")
+        for now, then in WORDED_THEN.items():
+            cells = cells.replace(now, then)
+        return cells
     if not isinstance(cells, dict):
         return cells
     return {

@@ -156,7 +156,7 @@ def test_nothing_is_dropped_silently(lines: list[tuple[int, float, str]]) -> Non
     # Where no direction is known, neither is the value of a failure: it is left out, and said.
     unknown = summarise(records, [ms.mean_of("x")], on_error="as_zero", n_resamples=64)["x"]
     assert (unknown.n_units, unknown.n_errors) == (cell.n_units, cell.n_errors)
-    assert ("errors are left out" in unknown.reason) == ("error" in states and bool(measured))
+    assert ("errors are excluded" in unknown.reason) == ("error" in states and bool(measured))
 
 
 class _Cells(HTMLParser):

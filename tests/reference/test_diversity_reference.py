@@ -111,13 +111,13 @@ def test_two_groups_have_a_value_and_a_wide_interval():
 def test_refusals():
     with pytest.raises(UndefinedMetricError, match="fewer than 2 word"):
         distinct_n(["a", ""])
-    with pytest.raises(UndefinedMetricError, match="one text"):
+    with pytest.raises(UndefinedMetricError, match="a single text"):
         self_similarity(["a b"])
     with pytest.raises(UndefinedMetricError, match="one group"):
         probe_similarity(["a b", "b c"], [1, 1])
     with pytest.raises(InvalidInputError, match="`texts` is empty"):
         distinct_n([])
-    with pytest.raises(InvalidTypeError, match="give a list"):
+    with pytest.raises(InvalidTypeError, match="pass a list"):
         self_similarity("a b")
     with pytest.raises(InvalidTypeError, match=r"texts\[1\] is None"):
         self_similarity(["a", None])

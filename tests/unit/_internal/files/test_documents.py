@@ -160,7 +160,7 @@ def test_three_levels_of_two_hundred_includes(tmp_path):
 def test_a_chain_of_includes(tmp_path):
     for n in range(300):
         (tmp_path / f"a{n}.yaml").write_text(f"include: a{n + 1}.yaml\n")
-    with pytest.raises(InvalidInputError, match="files more than 100 deep"):
+    with pytest.raises(InvalidInputError, match="nests them more than 100 deep"):
         read_config(tmp_path / "a0.yaml")
 
 
@@ -265,5 +265,5 @@ def test_a_folder_of_all_there_is_is_no_folder_of_data(tmp_path, monkeypatch):
     monkeypatch.setattr("eval_toolkit.tasks.data._MOST_FILES", 3)
     for n in range(4):
         (tmp_path / f"test-{n}.jsonl").write_text("{}\n")
-    with pytest.raises(InvalidInputError, match="holds more than 3 files"):
+    with pytest.raises(InvalidInputError, match="contains more than 3 files"):
         load_task("capitals", data=tmp_path).samples()

@@ -374,7 +374,7 @@ def test_tests_that_cannot_be_run_apart_are_an_error_and_no_wrong_answer(tests):
     answer = Completion("class A: pass\ndef f(x): return x", context={"test": tests})
     grade = CodeTests(seconds=120.0).grade(answer)["code_pass"]
     assert grade.status == "error"
-    assert "the tests cannot run in a process of their own" in grade.reason
+    assert "the tests cannot run in a separate process" in grade.reason
 
 
 plain = st.recursive(
