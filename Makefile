@@ -133,18 +133,21 @@ test test-coverage explore: export EVAL_TOOLKIT_ALLOW_WEAKER_SANDBOX = 1
 test test-coverage explore: export OPENBLAS_NUM_THREADS = 1
 test test-coverage explore: export OMP_NUM_THREADS = 1
 test test-coverage explore: export PYTHONDONTWRITEBYTECODE =
+# Processes that run the tests: make test JOBS=8.
+JOBS ?= 2
+
 test: $(VENV)/dev.stamp ## the tests (fast ones; about 7 minutes), the same order and examples every time
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --randomly-seed=1 --ignore=tests/interop --ignore=tests/distributed
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow" --randomly-seed=1 --ignore=tests/interop --ignore=tests/distributed
 
 # Lines and branches that the tests run in their own processes; what commands in other processes run is not counted.
 FLOOR := 94
 
 test-coverage: $(VENV)/coverage.stamp ## the tests, and how much of the sources they run; fails below the floor
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --randomly-seed=1 --ignore=tests/interop --ignore=tests/distributed \
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow" --randomly-seed=1 --ignore=tests/interop --ignore=tests/distributed \
 		--cov --cov-report=term --cov-fail-under=$(FLOOR)
 
 explore: $(VENV)/dev.stamp ## the tests of Hypothesis with new seeds, in a new order, with ten times the examples
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "hypothesis and not slow" --hypothesis-profile=explore --ignore=tests/interop --ignore=tests/distributed
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "hypothesis and not slow" --hypothesis-profile=explore --ignore=tests/interop --ignore=tests/distributed
 
 escapes: $(VENV)/dev.stamp ## hostile programs at every level of the sandbox, as root and as an ordinary user: a table
 	PYTHONPATH=src:. $(BIN)/python -m tests.faults.escape_table
