@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy.stats import binom
 
 from eval_toolkit.analysis import variance_study
 from eval_toolkit.inference import (
@@ -14,6 +15,7 @@ from eval_toolkit.inference import (
     n_for_power,
     n_for_width,
     plan_labels,
+    wilson_interval,
 )
 from eval_toolkit.metrics import roc_auc
 from eval_toolkit.models.scripted import ScriptedModel
@@ -30,6 +32,43 @@ def test_rate(as_json: Json) -> None:
     assert {name: payload[name] for name in size.to_dict()} == size.to_dict()
     assert payload["question"] == "rate"
     assert payload["assumed"]["expected"] == 0.9
+
+
+class TestBound:
+    """The number of rows that shows a rate below a bound."""
+
+    def test_without_failures(self, command: Command) -> None:
+        code, out, err = command("plan", "rate", "--at-most", 0.01)
+        assert (code, err) == (0, "")
+        assert out.startswith("381 rows to show a rate of at most 0.01 (upper end of the 95 % ")
+        assert "if none fails." in out
+        assert wilson_interval(0, 381).ci_high <= 0.01 < wilson_interval(0, 380).ci_high
+
+    @pytest.mark.parametrize("expected", [0.0005, 0.002, 0.006])
+    def test_with_an_expected_rate(self, as_json: Json, expected: float) -> None:
+        payload = as_json("plan", "rate", "--at-most", 0.01, "--expected", expected)
+        n, allowed = payload["n"], payload["n_allowed"]
+        assert wilson_interval(allowed, n).ci_high <= 0.01 < wilson_interval(allowed + 1, n).ci_high
+        assert payload["power"] == pytest.approx(binom.cdf(allowed, n, expected))
+        assert payload["power"] >= 0.8
+        fewer = n - 1
+        most = next(k for k in range(n) if wilson_interval(k, fewer).ci_high > 0.01) - 1
+        assert most < 0 or binom.cdf(most, fewer, expected) < 0.8
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ((), "give either --width, or --at-most"),
+            (("--width", 0.1, "--at-most", 0.1), "give either --width, or --at-most"),
+            (("--width", 0.1, "--power", 0.9), "give either --width, or --at-most"),
+            (("--at-most", 0.1, "--expected", 0.1), "it must be below --at-most, 0.1"),
+            (("--at-most", 0.1, "--expected", 0.09999999), "too close to --at-most"),
+        ],
+    )
+    def test_refusals(self, command: Command, options: tuple[Any, ...], message: str) -> None:
+        code, out, err = command("plan", "rate", *options)
+        assert (code in (2, 3), out) == (True, "")
+        assert message in err
 
 
 def test_groups(as_json: Json) -> None:

@@ -25,7 +25,15 @@ from eval_toolkit.cli._planning import (
 )
 from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import InfeasibleError
-from eval_toolkit.inference import SampleSize, bootstrap_ci, n_for_power, n_for_width, roc_auc_sd
+from eval_toolkit.inference import (
+    BoundSize,
+    SampleSize,
+    bootstrap_ci,
+    n_for_bound,
+    n_for_power,
+    n_for_width,
+    roc_auc_sd,
+)
 from eval_toolkit.inference.distributions import critical_value
 from eval_toolkit.loaders.columns import Wanted
 from eval_toolkit.loaders.predictions import read_predictions
@@ -47,25 +55,62 @@ plan.add_command(variance)
 
 
 @plan.command()
-@width_option
+@click.option(
+    "--width", type=Above, help="Full width of the interval, from the low to the high end."
+)
+@click.option(
+    "--at-most", type=Between, help="Bound for the upper end of the interval, instead of --width."
+)
 @click.option(
     "--expected",
     type=Share,
-    default=0.5,
-    show_default=True,
-    help="Expected rate; 0.5 is the worst case.",
+    help="Expected rate.  [default: 0.5, the worst case; with --at-most 0]",
+)
+@click.option(
+    "--power",
+    type=Between,
+    help="Power: probability of success at the expected rate, with --at-most.  [default: 0.8]",
 )
 @confidence_option
 @groups_options
 @output_options
-def rate(width: float, expected: float, confidence: float, output: Output, **groups: Any) -> None:
+def rate(
+    width: float | None,
+    at_most: float | None,
+    expected: float | None,
+    power: float | None,
+    confidence: float,
+    output: Output,
+    **groups: Any,
+) -> None:
     """Plan the interval of a rate: accuracy, recall, exact match, attack success.
 
     \b
     eval-toolkit plan rate --width 0.1 --expected 0.9
+    eval-toolkit plan rate --at-most 0.01 --expected 0.002
     """  # noqa: D301
-    size = n_for_width(width, proportion=expected, confidence=confidence, **clusters(groups))
-    answer(size, f"to estimate a rate near {expected:g} {within(width, confidence)}", output)
+    if (width is None) == (at_most is None) or (power is not None and at_most is None):
+        raise click.UsageError("give either --width, or --at-most and optionally --power")
+    assumed, told = click.get_current_context().params, clusters(groups)
+    if width is not None:
+        assumed["expected"] = expected = 0.5 if expected is None else expected
+        size = n_for_width(width, proportion=expected, confidence=confidence, **told)
+        answer(size, f"to estimate a rate near {expected:g} {within(width, confidence)}", output)
+    else:
+        assumed |= {"expected": expected or 0.0, "power": power or 0.8}
+        told |= {"expected": assumed["expected"], "power": assumed["power"]}
+        bound = n_for_bound(at_most, confidence=confidence, **told)  # type: ignore[arg-type]
+        answer(bound, _shown_below(bound, at_most, expected, confidence), output)
+
+
+def _shown_below(
+    size: BoundSize, at_most: float | None, expected: float | None, confidence: float
+) -> str:
+    """Describe what so many rows show, and how many of them may fail."""
+    end = f"upper end of the {percent(confidence)} interval"
+    most = f"at most {size.n_allowed:,} fail" if size.n_allowed else "none fails"
+    chance = f" (probability {size.power:.2f} at a rate of {expected:g})" if expected else ""
+    return f"to show a rate of at most {at_most:g} ({end}), if {most}{chance}"
 
 
 @plan.command()

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from eval_toolkit.inference.bands import CurveBand, pr_band, roc_band
     from eval_toolkit.inference.blocks import Block
     from eval_toolkit.inference.bootstrap import bootstrap_ci, cluster_bootstrap_ci
+    from eval_toolkit.inference.bound_planning import BoundSize, n_for_bound
     from eval_toolkit.inference.clustered import ClusteredOLS, cluster_robust_se, ols_cluster
     from eval_toolkit.inference.column_statistics import ColumnStatistic
     from eval_toolkit.inference.combined import (
@@ -151,6 +152,7 @@ __all__ = [
     "AttemptsDesign",
     "Block",
     "BootstrapCI",
+    "BoundSize",
     "ClusteredOLS",
     "ColumnStatistic",
     "Columns",
@@ -243,6 +245,7 @@ __all__ = [
     "mean_se",
     "missing_bounds",
     "mover_interval",
+    "n_for_bound",
     "n_for_power",
     "n_for_width",
     "non_inferiority_from_paired",
@@ -285,6 +288,7 @@ __getattr__ = names_on_use(
         "bands": "CurveBand pr_band roc_band",
         "blocks": "Block",
         "bootstrap": "bootstrap_ci cluster_bootstrap_ci",
+        "bound_planning": "BoundSize n_for_bound",
         "clustered": "ClusteredOLS cluster_robust_se ols_cluster",
         "column_statistics": "ColumnStatistic",
         "combined": "block_bootstrap_on_folds stratified_cluster_bootstrap_ci",
