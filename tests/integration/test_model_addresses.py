@@ -14,7 +14,7 @@ from eval_toolkit.models.openai_compatible import OpenAICompatible
 from eval_toolkit.models.servers import user_server
 from eval_toolkit.plugins import making, read_from
 from eval_toolkit.rollouts.scorers.loading import load_scorer
-from eval_toolkit.tasks import CompletionSpec, Prompt, Task, run_task
+from eval_toolkit.tasks import CompletionSpec, Prompt, Task, ask, run_task
 
 Command = Callable[..., tuple[int, str, str]]
 __all__ = ["command", "quiz", "server"]  # fixtures
@@ -66,6 +66,16 @@ def test_in_python_the_judge_follows_the_model(server: Server) -> None:
     model = OpenAICompatible("m", base_url=server.url)
     run_task(task, model, graders=[JUDGE])
     assert server.models == {"m", "judge"}
+
+
+def test_a_model_given_by_name_is_asked_at_base_url(server: Server) -> None:
+    rows = [{"question": row["q"], "answer": row["a"]} for row in ROWS]
+    done = run_task(rows, "openai:m", base_url=server.url, graders=["match", JUDGE])
+    assert done.card["match"].value == 0.5
+    assert server.models == {"m", "judge"}
+    assert ask("m", "2 + 2?", base_url=server.url).texts == ["4"]
+    with pytest.raises(InvalidInputError, match="a model given by name"):
+        run_task(rows, str.upper, base_url=server.url)
 
 
 def test_the_key_goes_along_to_the_same_address(

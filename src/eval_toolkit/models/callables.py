@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_origin
 
 from eval_toolkit._internal.hashing import object_digest
-from eval_toolkit.errors import InvalidTypeError, ModelError
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
 from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.prompts import format_prompt
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
@@ -37,7 +37,13 @@ _WANTED = (
 )
 
 
-def as_model(given: Any, *, name: str | None = None, messages: bool | None = None) -> Model:
+def as_model(
+    given: Any,
+    *,
+    name: str | None = None,
+    messages: bool | None = None,
+    base_url: str | None = None,
+) -> Model:
     """Convert a function, an object with ``invoke``, a pipeline or a name to a model.
 
     Parameters
@@ -55,6 +61,8 @@ def as_model(given: Any, *, name: str | None = None, messages: bool | None = Non
         Name in tables and run folders; by default that of the function or class.
     messages : bool, optional
         Whether to pass messages instead of text; by default inferred from the first parameter.
+    base_url : str, optional
+        Address of an OpenAI-compatible server, for a model given by name without an address.
 
     Returns
     -------
@@ -85,8 +93,18 @@ def as_model(given: Any, *, name: str | None = None, messages: bool | None = Non
     """
     if isinstance(given, str):
         from eval_toolkit.models.loading import load_model
+        from eval_toolkit.models.servers import user_server
 
-        return load_model(given)
+        if base_url is None:
+            return load_model(given)
+        with user_server({"base_url": base_url}):
+            return load_model(given)
+    if base_url is not None:
+        raise InvalidInputError(
+            f"`base_url` applies to a model given by name, such as 'openai:NAME', not to "
+            f"{given!r:.60}; create the model with it: "
+            f'load_model("openai:NAME", {{"base_url": {base_url!r}}})'
+        )
     if isinstance(given, type):
         raise InvalidTypeError(
             f"`model` is the class {given.__name__}; pass an object: {given.__name__}(…)"

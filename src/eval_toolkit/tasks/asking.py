@@ -27,6 +27,7 @@ def ask(
     system: str | None = None,
     temperature: float | None = None,
     max_tokens: int | None = None,
+    base_url: str | None = None,
     concurrency: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> AnswersTable:
@@ -43,6 +44,8 @@ def ask(
         message.
     temperature, max_tokens : float and int, optional
         Sampling temperature, 0 by default, and the maximum number of tokens of an answer.
+    base_url : str, optional
+        Address of an OpenAI-compatible server, for a model given by name.
     concurrency : int, optional
         Number of concurrent requests; by default that of the model.
     on_progress : callable, optional
@@ -81,7 +84,7 @@ def ask(
     if isinstance(questions, str) and not is_questions_file(questions):
         questions = [questions]
     task = questions_task(questions, prompt=prompt, system=system)
-    made = as_model(model)
+    made = as_model(model, base_url=base_url)
     samples = task.samples(order="file")
     jobs = plan_jobs(
         task,

@@ -67,13 +67,14 @@ class _TaskOptions(SummaryOptions, AskOptions, total=False):
     prompt: str | None
     system: str | None
     answer: str | None
+    base_url: str | None
 
 
 @gathers(
     _TaskOptions,
     **dict.fromkeys(("temperature", "top_p", "max_tokens", "stop", "graders")),
     **dict.fromkeys(("pass_at", "pass_hat", "maj_at"), ()),
-    **dict.fromkeys(("replay", "run_id", "prompt", "system", "answer")),
+    **dict.fromkeys(("replay", "run_id", "prompt", "system", "answer", "base_url")),
     **SUMMARY_DEFAULTS,
     **ASK_DEFAULTS,
 )
@@ -100,6 +101,10 @@ def run_task(
     model : Model, str, callable or object with ``invoke``, optional
         Model, or an object that `models.as_model` can convert to one: a function from prompt to
         text, "openai:gpt-4o" …; not needed with ``replay``.
+    base_url : str, optional
+        Address of an OpenAI-compatible server, for a model given by name and its judges:
+        ``run_task("quiz.jsonl", "openai:small", base_url="http://localhost:8000/v1")``, the same
+        as ``"openai:small{base_url='http://localhost:8000/v1'}"``.
     out : path, optional
         Folder of the run. An interrupted run is resumed, and a finished run is extended: failed
         requests are retried, a larger ``limit`` or more ``attempts`` add requests, and new graders
@@ -179,6 +184,7 @@ def run_task(
     _check_against(until, out)
     attempts = attempts_of(task, attempts)
     summary = SummarySpec.of(options)
+    model = _made(model, options["base_url"])
     with server_of_model(model):  # where judges without an address are asked
         measuring = Measuring.of(
             task,
@@ -196,7 +202,6 @@ def run_task(
         max_tokens=options["max_tokens"],
         stop=options["stop"],
     )
-    model = _made(model)
     asked = _asked(model, options["replay"])
     given = _recorded_form(options["replay"]) if formatter is None else formatter
     form = default_formatter(task, asked) if given is None else given
@@ -307,13 +312,14 @@ def _task(given: Any, texts: Mapping[str, str | None]) -> BaseTask[Any]:
     return questions_task(given, **told)
 
 
-def _made(model: Any) -> Model | None:
-    """Convert a function or another object that answers prompts to a model."""
-    if model is None or (isinstance(model, Model) and not isinstance(model, type)):
-        return model
+def _made(model: Any, base_url: str | None) -> Model | None:
+    """Convert a name, a function or another object that answers prompts to a model."""
+    is_model = model is None or (isinstance(model, Model) and not isinstance(model, type))
+    if is_model and base_url is None:
+        return model  # type: ignore[no-any-return]
     from eval_toolkit.models.callables import as_model
 
-    return as_model(model)
+    return as_model(model, base_url=base_url)
 
 
 def _asked(model: Model | None, replay: str | Path | None) -> Model:
