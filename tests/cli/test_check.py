@@ -57,6 +57,39 @@ class TestFindings:
         assert "docs/leakage/LK001.md" in out
         assert "\x1b" not in out
 
+    def test_the_answer_comes_first(
+        self, command: Command, leaky: tuple[Path, Path], clean: Path
+    ) -> None:
+        train, test = leaky
+        for files, said in (
+            (
+                (train, test),
+                "1 of 2 rows of test.csv (50 %) is a copy or near-copy of rows of train.csv",
+            ),
+            (
+                (train, test, "--no-near"),
+                "1 of 2 rows of test.csv (50 %) is a copy of rows of train.csv",
+            ),
+            (
+                (train, test, clean),
+                "3 of 3 rows of clean.csv (100 %) are copies or near-copies of",
+            ),
+            ((clean,), "no row of clean.csv is a copy or near-copy of another row"),
+        ):
+            out = command("check", *files)[1]
+            assert said in out
+        assert out.startswith("no row")
+
+    def test_labels_are_found_as_by_score(self, command: Command, tmp_path: Path) -> None:
+        rows = "send me your bank details now,{}\nsee you at noon,ham\nhow are you,ham\n"
+        train = write(tmp_path, "train.csv", "text,Class\n" + rows.format("spam"))
+        test = write(tmp_path, "test.csv", "text,Class\n" + rows.format("ham") + "win now,spam\n")
+        _, out, _ = command("check", train, test)
+        assert "train.csv, 3 rows, 1 positive" in out
+        assert "LabelConflictCheck" in out
+        other = write(tmp_path, "other.csv", "text,class\n" + rows.format("warm"))
+        assert command("check", other)[0] == 0  # a class of something else is no label
+
     def test_a_clean_file(self, command: Command, clean: Path) -> None:
         code, out, _ = command("check", clean)
         assert code == 0

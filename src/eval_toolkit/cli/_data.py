@@ -20,7 +20,7 @@ from eval_toolkit._internal.validation import BoolArray
 from eval_toolkit.cli._options import file_options, label_options
 from eval_toolkit.cli._text import in_options
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
-from eval_toolkit.loaders.columns import IDS, LABELS, named_column
+from eval_toolkit.loaders.columns import IDS, LABELS, NoUsualColumnError, label_column, named_column
 from eval_toolkit.slices import EvalSlice
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -96,7 +96,7 @@ def data_options(command: _Command) -> _Command:
     @click.option(
         "--label",
         metavar="COLUMN",
-        help=(f"Column of labels; by default one of {', '.join(LABELS)}."),
+        help=f"Column of labels; by default one of {', '.join(LABELS)}, or like them, such as class.",
     )
     @click.option(
         "--group", metavar="COLUMN", help="Column of groups: rows in one group are not independent."
@@ -178,7 +178,7 @@ def read_data(
         Distinguishes rows without text of this file from those of other files.
     """
     have = tables.column_names(file, reading.file_format)
-    label = _optional(file, have, reading.label, LABELS, "--label", needs_label)
+    label = _label_column(file, have, reading.label, needs_label)
     texts = _text_columns(file, have, reading, needs_text)
     roles = {
         role: named_column(file, have, getattr(reading, role), (), f"--{role}")
@@ -205,6 +205,8 @@ def read_data(
         if needs_roles and role in roles:
             _refuse_missing(rows, roles[role], f"a {role}")
     labels, fault = _labels(rows, label, reading.labels)
+    if fault and reading.label is None and label not in LABELS and not needs_label:
+        label, fault = None, None  # a column that is only named like labels
     filled, without_text = _without_gaps(rows.columns, texts, labels, salt)
     slice_ = EvalSlice(
         name=stem_of(file)[0] or file.name,
@@ -225,11 +227,25 @@ def _labels(
     if label is None:
         return none, None
     try:
-        return rows.classes(label, names).astype(np.int64), None
+        known = names or tables.usual_labels(rows.columns[label])
+        return rows.classes(label, known).astype(np.int64), None
     except InvalidInputError as error:
         if names is not None:  # class names given explicitly make labels mandatory
             raise
         return none, in_options(str(error))
+
+
+def _label_column(file: Path, have: Sequence[str], asked: str | None, needed: bool) -> str | None:
+    """Return the column of labels; without a usual name, the one that `score` would take."""
+    try:
+        return named_column(file, have, asked, LABELS, "--label")
+    except NoUsualColumnError:
+        try:
+            return label_column(file, have, None, lambda n: {})
+        except MissingColumnError:
+            if not needed:
+                return None
+        raise
 
 
 def _optional(

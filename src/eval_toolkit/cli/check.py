@@ -11,6 +11,7 @@ import numpy as np
 
 from eval_toolkit._internal import frames, tables
 from eval_toolkit._internal.display import Page, Rows, Status, Table
+from eval_toolkit._internal.words import percent_and_ends
 from eval_toolkit.cli._copying import Copy, copy_rows
 from eval_toolkit.cli._data import (
     PIECE,
@@ -395,7 +396,36 @@ def _page(
         + (" (learned from)" if name == splits.train and len(files) > 1 else "")
         for name, entry in files.items()
     ]
-    return Page("Leakage", payload, lead, [Table(header, rows)], notes)
+    return Page(
+        "Leakage", payload, [*_answers(splits, report), *lead], [Table(header, rows)], notes
+    )
+
+
+def _answers(splits: Splits, report: LeakageReport) -> list[str]:
+    """Return how many rows are copies, of every split after the one learned from, or of the one."""
+    copies = [found for found in report.findings if "across" in found.evidence]
+    near = any(found.check_name == "NearDuplicateCheck" for found in copies)
+    are, one = ("copies or near-copies", "a copy or near-copy") if near else ("copies", "a copy")
+    names = {
+        name: Path(tables.shown(splits.data[name].file)).name if name in splits.data else name
+        for name in splits.parts
+    }
+    where, others = "across", [name for name in splits.parts if name != splits.train]
+    of, of_one = f"rows of {names[splits.train]}", f"a row of {names[splits.train]}"
+    if len(others) > 1:
+        of, of_one = "rows of other splits", "a row of another split"
+    elif not others:
+        where, others, of, of_one = "within", [splits.train], "other rows", "another row"
+    said = []
+    for name in others if copies else ():
+        # every check finds the same rows in its own way; near-duplicates include exact ones
+        k = max(found.evidence[where].get(name, 0) for found in copies)
+        n = splits.parts[name].n
+        verb = f"is {one}" if k == 1 else f"are {are}"
+        share = percent_and_ends(k / max(n, 1))[0]
+        some = f"{k} of {n} rows of {names[name]} ({share}) {verb} of {of}"
+        said.append(some if k else f"no row of {names[name]} is {one} of {of_one}")
+    return said
 
 
 def _file_entry(name: str, splits: Splits) -> dict[str, Any]:
