@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from eval_toolkit.rollouts.graphs import Graph, Node
@@ -105,3 +106,36 @@ def test_an_interrupted_run_says_who_knows_more(command: Command, tmp_path: Path
     code, out, err = command("transcripts", tmp_path)
     assert (code, out) == (2, "")
     assert "writing it was interrupted; eval-toolkit doctor says what to do" in err
+
+
+class TestParts:
+    @pytest.fixture
+    def run(self, command: Command, tmp_path: Path) -> Path:
+        seeds = tmp_path / "seeds.csv"
+        rows = [f"s{n},{'rude' if n % 3 else 'plain'},prompt {n}" for n in range(6)]
+        seeds.write_text("\n".join(["id,category,prompt", *rows]) + "\n")
+        asked = ("--target", "scripted:fool", "--scorer", "keywords:fool", "--depth", "2")
+        out = tmp_path / "run"
+        assert command("rollout", seeds, *asked, "--quiet", "--out", out)[0] == 0
+        return out
+
+    @pytest.mark.parametrize("option", ["--part", "--where"])
+    def test_one_category(self, command: Command, run: Path, option: str) -> None:
+        code, out, err = command("transcripts", run, option, "category=rude")
+        assert (code, err) == (0, "")
+        assert out.endswith("\n4 of 6 conversations\n")
+        assert "prompt 0" not in out
+        code, _, err = command("transcripts", run, option, "category=rud")
+        assert (code, "did you mean rude?" in err) == (2, True)
+        code, _, err = command("transcripts", run, option, "kind=rude")
+        assert (code, "'category'" in err) == (2, True)
+
+    def test_csv_has_the_category_and_ids_that_are_text(
+        self, command: Command, run: Path, tmp_path: Path
+    ) -> None:
+        target = tmp_path / "turns.csv"
+        assert command("transcripts", run, "--out", target)[0] == 0
+        table = pd.read_csv(target)
+        assert table["category"].tolist()[:4] == ["plain", "plain", "rude", "rude"]
+        assert table["node_id"].tolist()[:2] == ["n0", "n0.0"]
+        assert table["parent_id"].tolist()[1] == "n0"

@@ -2,11 +2,14 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from eval_toolkit.cli._show import refuse_target
 from eval_toolkit.cli._text import reader_may_go, say
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.rollouts.seeds.stored import seeds_of
 from eval_toolkit.rollouts.transcribing import TRANSCRIPT_FORMATS, write_transcripts
 from eval_toolkit.rollouts.transcribing import transcripts as told
 from eval_toolkit.rollouts.turns import rollouts_of
@@ -30,12 +33,20 @@ from eval_toolkit.runs import Run
     help="Only conversations in which the target failed.",
 )
 @click.option("--unit", metavar="ID", help="Only the rollouts of one seed prompt.")
+@click.option(
+    "--part",
+    "--where",
+    "part",
+    metavar="NAME=VALUE",
+    help="Only the rollouts of one category, topic or kind, such as category=rude or safe=True.",
+)
 def transcripts(
     run: str,
     format: str | None,  # noqa: A002 - the option's name
     out: str | None,
     failed: bool,
     unit: str | None,
+    part: str | None,
 ) -> None:
     """Print the conversations of a run of rollouts.
 
@@ -43,17 +54,24 @@ def transcripts(
     a last turn is a conversation; in CSV every turn appears once.
 
     \b
-    eval-toolkit transcripts runs/red-team --failed
+    eval-toolkit transcripts runs/red-team --failed --part category=rude
     eval-toolkit transcripts runs/red-team --out turns.csv
     """  # noqa: D301
-    graphs = rollouts_of(Run.open(run))
+    stored = Run.open(run)
+    graphs = rollouts_of(stored)
+    selection: dict[str, Any] = {"failed_only": failed, "unit": unit, "part": part}
+    try:
+        selection["prompts"] = seeds_of(stored)
+    except ArtifactError:  # the conversations are complete without their parts
+        if part is not None:
+            raise
     if out is not None:
         refuse_target(Path(out), "--out", [run])
-        write_transcripts(graphs, out, format, failed_only=failed, unit=unit)
+        write_transcripts(graphs, out, format, **selection)
         say(f"wrote {out}", err=True)
         return
     n_shown = 0
-    for piece in told(graphs, format or "txt", failed_only=failed, unit=unit):
+    for piece in told(graphs, format or "txt", **selection):
         n_shown += 1
         _print(piece)
     if format == "jsonl" and not n_shown:

@@ -24,6 +24,7 @@ class ParticipantOptions(TypedDict, total=False):
     temperature: float
     max_tokens: int | None
     opening: bool
+    base_url: str | None
 
 
 PARTICIPANT_DEFAULTS: Mapping[str, Any] = {
@@ -35,6 +36,7 @@ PARTICIPANT_DEFAULTS: Mapping[str, Any] = {
     "temperature": 0.0,
     "max_tokens": None,
     "opening": False,
+    "base_url": None,
 }
 
 
@@ -54,8 +56,11 @@ def system_and_prompts(
     ('static', ['Hi'])
     """
     given = {name: options[name] for name in PARTICIPANT_DEFAULTS}
+    base_url = given.pop("base_url")
     if isinstance(first, System):
-        told = [name for name, value in PARTICIPANT_DEFAULTS.items() if given[name] != value]
+        if base_url is not None:
+            _target(first.target, base_url)  # raises, and says where the address belongs
+        told = [name for name, value in given.items() if value != PARTICIPANT_DEFAULTS[name]]
         if told:
             raise InvalidInputError(
                 f"`{told[0]}` is an option of the System: System(tester, target, scorer, {told[0]}=…)"
@@ -63,7 +68,9 @@ def system_and_prompts(
         return first, second
     prompts, target = _parties(first, second, given.pop("prompts"), given.pop("target"))
     tester, scorer = given.pop("tester"), given.pop("scorer")
-    system: System[Any, Any] = System(_tester(tester), _target(target), _scorers(scorer), **given)
+    system: System[Any, Any] = System(
+        _tester(tester), _target(target, base_url), _scorers(scorer), **given
+    )
     return system, prompts
 
 
@@ -141,13 +148,13 @@ def _answers(given: Any) -> bool:
     )
 
 
-def _target(given: Any) -> Any:
-    if isinstance(given, Sequence) and not isinstance(given, str):
+def _target(given: Any, base_url: str | None) -> Any:
+    if isinstance(given, Sequence) and not isinstance(given, str) and base_url is None:
         return given  # scripted replies, one per turn
     from eval_toolkit.models.callables import as_model
 
     try:
-        return as_model(given)
+        return as_model(given, base_url=base_url)
     except InvalidTypeError as error:
         raise InvalidTypeError(str(error).replace("`model`", "`target`", 1)) from None
 

@@ -92,10 +92,11 @@ def run_rollouts(
         States, probes and responses are stored as text or plain JSON.
     name : str, default "seeds"
         Name of the set of seed prompts.
-    prompts, target, scorer, tester, system_prompt, temperature, max_tokens, opening
+    prompts, target, scorer, tester, system_prompt, temperature, max_tokens, opening, base_url
         Participants and settings without a `System`. A scorer is a function of a reply, or of a
         prompt and a reply, that returns a number or a bool (bad at 0.5 or more), a name such as
-        "refusal", or several in a list or mapping; by default toxicity. The tester, which may be
+        "refusal", or several in a list or mapping; by default toxicity. ``base_url`` is the
+        address of an OpenAI-compatible server, for a target given by name. The tester, which may be
         the name of an attack, sends the prompts unchanged by default.
     depth, width, keep, stop_on_success
         Turns and branches, as in `TreeSampler`. By default 3 turns, or 1 if neither a `System` nor

@@ -5,7 +5,7 @@ import io
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,13 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.files import replace_atomic
 from eval_toolkit._internal.plain import csv_text, plain, whole_text
 from eval_toolkit._internal.redaction import redact_secrets
+from eval_toolkit._internal.words import nearest
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.models.messages import Message
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.graphs import Graph, Node
+from eval_toolkit.rollouts.seeds.prompts import SeedPrompt
+from eval_toolkit.scorecards.parts import parse_part
 
 __all__ = ["TRANSCRIPT_FORMATS", "transcripts", "write_transcripts"]
 
@@ -31,6 +34,7 @@ _SUFFIXES = {
 }
 _JOINERS = "\u200c\u200d"
 """Zero-width characters that are part of words in some languages and of some emoji."""
+_PARTS = ("category", "topic", "safe")
 _NO_TURN = "there is no turn"
 _CSV = (
     *("unit_id", "attempt", "node_id", "parent_id", "turn", "weight", "attack", "seed_prompt"),
@@ -49,6 +53,8 @@ def transcripts(
     *,
     failed_only: bool = False,
     unit: str | None = None,
+    part: str | None = None,
+    prompts: Iterable[SeedPrompt] = (),
 ) -> Iterator[str]:
     r"""Yield rollouts as pieces of a text file.
 
@@ -61,12 +67,17 @@ def transcripts(
         conversation, i.e. per path from the seed prompt to a last turn. Markdown: the same in
         readable form; messages are fenced so that they can neither close the fence nor act as
         markup or links, and non-printing characters are escaped. CSV: one row per turn, with a
-        column ``score:NAME`` per scorer; texts that a spreadsheet would take for a formula are
+        column ``score:NAME`` per scorer and the category and topic of known ``prompts``; ids of
+        nodes start with "n", so that they are not read as numbers; texts that a spreadsheet would take for a formula are
         prefixed with an apostrophe. Secrets are removed from reasons.
     failed_only : bool, default False
         Whether to include only conversations in which the target failed.
     unit : str, optional
         Include only the rollouts of this seed prompt.
+    part : str, optional
+        Include only the rollouts of this part of the ``prompts``, such as "category=rude".
+    prompts : iterable of SeedPrompt
+        Seed prompts of the rollouts, as returned by `seeds_of`.
 
     Yields
     ------
@@ -76,7 +87,7 @@ def transcripts(
     Raises
     ------
     InvalidInputError
-        If the format is unknown, or there is no such unit.
+        If the format is unknown, or there is no such unit or part.
 
     Examples
     --------
@@ -86,22 +97,25 @@ def transcripts(
     [{'role': 'user', 'content': 'Please?'}, {'role': 'assistant', 'content': 'No.'}]
     >>> print("".join(transcripts([graph], "csv")))
     unit_id,attempt,node_id,parent_id,turn,weight,attack,seed_prompt,probe,response,status,...
-    u1,1,0,,1,1.0,,Be rude,Please?,No.,ok,,False,,
+    u1,1,n0,,1,1.0,,Be rude,Please?,No.,ok,,False,,
     <BLANKLINE>
     """
     validation.choice(format, "format", TRANSCRIPT_FORMATS)
-    told = _wanted(list(graphs), failed_only, unit)
-    write = {"txt": _texts, "jsonl": _json_lines, "md": _markdown, "csv": _csv_lines}[format]
-    return write(told)
+    known = {prompt.id: prompt for prompt in prompts}
+    everything = list(graphs)
+    told = _wanted(_of_part(everything, part, known), failed_only, unit)
+    if format == "csv":
+        return _csv_lines(told, known)
+    if format == "txt":
+        return _texts(told, sum(len(graph.paths() or [[]]) for graph in everything))
+    return {"jsonl": _json_lines, "md": _markdown}[format](told)
 
 
 def write_transcripts(
     graphs: Iterable[Graph[Any, Any]],
     path: str | Path,
     format: str | None = None,  # noqa: A002 - what the option is called
-    *,
-    failed_only: bool = False,
-    unit: str | None = None,
+    **selection: Any,
 ) -> Path:
     """Write rollouts to a text file atomically.
 
@@ -113,8 +127,8 @@ def write_transcripts(
         Output file; replaced if it exists.
     format : {"txt", "jsonl", "md", "csv"}, optional
         File format; by default inferred from the file name.
-    failed_only, unit
-        As in `transcripts`.
+    **selection
+        ``failed_only``, ``unit``, ``part`` and ``prompts``, as in `transcripts`.
 
     Returns
     -------
@@ -142,7 +156,7 @@ def write_transcripts(
             f"{target}: cannot infer the format from the name; use .txt, .jsonl, .md or .csv, "
             "or set `format`"
         )
-    pieces = transcripts(graphs, chosen, failed_only=failed_only, unit=unit)
+    pieces = transcripts(graphs, chosen, **selection)
     try:
         with (
             replace_atomic(target) as temporary,
@@ -155,6 +169,29 @@ def write_transcripts(
 
 
 # --- selection ------------------------------------------------------------------------------------
+
+
+def _of_part(
+    graphs: list[_Graph], part: str | None, prompts: Mapping[str, SeedPrompt]
+) -> list[_Graph]:
+    """Return the rollouts of a part of the seed prompts."""
+    if part is None:
+        return graphs
+    pairs = parse_part(part)
+    for name in pairs:
+        validation.choice(name, "part", _PARTS)
+
+    def wanted(prompt: SeedPrompt | None) -> bool:
+        return all(_part(prompt, name) == value for name, value in pairs.items())
+
+    found = [graph for graph in graphs if wanted(prompts.get(graph.unit_id))]
+    if not found:
+        name = next(iter(pairs), "category")
+        values = dict.fromkeys(_part(prompt, name) for prompt in prompts.values())
+        raise InvalidInputError(
+            f"`part` is {part!r}, which has no rollout; {nearest(pairs.get(name, ''), list(values))}"
+        )
+    return found
 
 
 def _wanted(graphs: Sequence[_Graph], failed_only: bool, unit: str | None) -> list[_Told]:
@@ -254,12 +291,20 @@ def _json(payload: dict[str, Any]) -> str:
 # --- CSV ------------------------------------------------------------------------------------------
 
 
-def _csv_lines(told: Sequence[_Told]) -> Iterator[str]:
+def _csv_lines(told: Sequence[_Told], prompts: Mapping[str, SeedPrompt]) -> Iterator[str]:
     rows = [(graph, node) for graph, paths in told for node in _each_once(paths)]
     scorers = dict.fromkeys(name for _, node in rows if node is not None for name in node.scores)
-    yield _csv_line([*_CSV, *(f"score:{name}" for name in scorers)])
+    parts = [name for name in _PARTS if any(_part(one, name) for one in prompts.values())]
+    yield _csv_line([*_CSV, *(f"score:{name}" for name in scorers), *parts])
     for graph, node in rows:
-        yield _csv_line(_csv_row(graph, node, scorers))
+        values = [_part(prompts.get(graph.unit_id), name) for name in parts]
+        yield _csv_line([*_csv_row(graph, node, scorers), *values])
+
+
+def _part(prompt: SeedPrompt | None, name: str) -> str:
+    """Return the category, the topic or the safety of a seed prompt; empty if unknown."""
+    value = getattr(prompt, name, None)
+    return "" if value is None else str(value)
 
 
 def _each_once(paths: Iterable[Sequence[_Node]]) -> list[_Node | None]:
@@ -275,8 +320,8 @@ def _csv_row(graph: _Graph, node: _Node | None, scorers: Iterable[str]) -> list[
         seed = [0, 1.0, "", _seed_prompt(graph)]
         ended = ["skipped", _NO_TURN, *[None] * 3, *(None for _ in scorers)]
         return [*rollout, "", None, *seed, *blanks, *ended]
-    parent = None if node.parent is None else node.parent.id
-    place = [node.id, parent, node.depth, node.weight, node.attack, _seed_prompt(graph)]
+    parent = None if node.parent is None else f"n{node.parent.id}"
+    place = [f"n{node.id}", parent, node.depth, node.weight, node.attack, _seed_prompt(graph)]
     said = [node.probe, node.response, node.status, _why(node)]
     found = [node.event, node.echo, node.reward]
     return [*rollout, *place, *said, *found, *(node.scores.get(name) for name in scorers)]
@@ -293,8 +338,9 @@ def _csv_line(cells: Iterable[Any]) -> str:
 # --- text -----------------------------------------------------------------------------------------
 
 
-def _texts(told: Iterable[_Told]) -> Iterator[str]:
+def _texts(told: Sequence[_Told], n_all: int) -> Iterator[str]:
     empty = True
+    n_told = sum(len(paths) for _, paths in told)
     for graph, paths in told:
         chain = graph.is_chain
         for path in paths:
@@ -308,6 +354,8 @@ def _texts(told: Iterable[_Told]) -> Iterator[str]:
             empty = False
     if empty:
         yield "No conversation is to be shown.\n"
+    elif n_told < n_all:
+        yield f"\n{n_told:,} of {n_all:,} conversations\n"
 
 
 def _said_lines(node: _Node) -> Iterator[str]:

@@ -175,3 +175,12 @@ def test_an_outcome_prints_the_main_metrics_and_the_categories() -> None:
     assert ["locks", "attack_success", "1.000"] in lines
     assert ["other", "attack_success", "0.000"] in lines
     assert outcome.card["attack_success @ category=locks"].value == 1.0
+
+
+def test_the_address_of_a_target() -> None:
+    told = {"base_url": "http://127.0.0.1:9/v1", "scorer": harm, "max_error_rate": 1.0}
+    outcome = run_rollouts(PROMPTS[:1], "openai:bot{max_tries=1}", **told)
+    assert "127.0.0.1:9" in next(iter(outcome.attempts[0].nodes())).reason
+    for given in ((PROMPTS, bot), (System(Static(), ScriptedModel("No."), harm), PROMPTS)):
+        with pytest.raises(EvalToolkitError, match="applies to a model given by name"):
+            run_rollouts(*given, base_url=told["base_url"])

@@ -124,12 +124,12 @@ class TestCsv:
     def test_a_row_per_turn(self) -> None:
         found = rows([chain(), tree()])
         assert [(row["unit_id"], row["node_id"], row["turn"]) for row in found] == [
-            ("u1", "0", "1"),
-            ("u1", "0.0", "2"),
-            ("t", "0", "1"),
-            ("t", "0.0", "2"),
-            ("t", "0.1", "2"),
-            ("t", "0.2", "2"),
+            ("u1", "n0", "1"),
+            ("u1", "n0.0", "2"),
+            ("t", "n0", "1"),
+            ("t", "n0.0", "2"),
+            ("t", "n0.1", "2"),
+            ("t", "n0.2", "2"),
         ]
         assert [row["score:rude"] for row in found] == ["0.1", "0.9", "", "", "", ""]
         assert [row["score:tox"] for row in found] == ["", "", "", "1.0", "", ""]
@@ -233,7 +233,7 @@ class TestChoosing:
             ("t", "0.0"),
         ]
         turns = [(row["unit_id"], row["node_id"]) for row in rows(graphs, failed_only=True)]
-        assert turns == [("a", "0"), ("a", "0.0"), ("t", "0"), ("t", "0.0")]
+        assert turns == [("a", "n0"), ("a", "n0.0"), ("t", "n0"), ("t", "n0.0")]
 
     def test_one_unit(self) -> None:
         graphs = [chain("a"), chain("b"), chain("a", attempt=2)]
