@@ -134,7 +134,7 @@ class TestCsv:
         assert [row["score:rude"] for row in found] == ["0.1", "0.9", "", "", "", ""]
         assert [row["score:tox"] for row in found] == ["", "", "", "1.0", "", ""]
         assert [row["event"] for row in found] == ["False", "True", "False", "True", "", ""]
-        assert [row["parent_id"] for row in found] == ["", "0", "", "0", "0", "0"]
+        assert [row["parent_id"] for row in found] == ["", "n0", "", "n0", "n0", "n0"]
         assert found[1]["reward"] == "0.5"
         assert (found[4]["status"], found[4]["reason"]) == ("error", "timeout")
 
