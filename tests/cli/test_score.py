@@ -239,6 +239,17 @@ class TestThresholds:
         assert (code, out) == (2, "")
         assert "--threshold-from reads files of predictions" in err
 
+    def test_a_percentage_is_no_threshold_of_probabilities(
+        self, command: Command, tmp_path: Path
+    ) -> None:
+        file = tmp_path / "preds.csv"
+        file.write_text("id,label,score\n" + "".join(f"{i},{i % 2},{i}.5%\n" for i in range(40)))
+        code, out, err = command("score", file, "--threshold", 50)
+        assert (code, out) == (2, "")
+        assert "--threshold is 50, but 'score' is read as probabilities" in err
+        assert "pass 0.5" in err
+        assert command("score", file, "--threshold", 0.5)[0] == 0
+
     def test_one_threshold_only(self, command: Command, preds: Path) -> None:
         code, _, err = command("score", preds, "--threshold", 0.5, "--threshold-from", "v.csv")
         assert code == 2
@@ -704,3 +715,16 @@ def test_resamples_are_named_where_a_cell_is_made_of_them(
     assert closed.splitlines()[0].endswith("keyed by id; 95 % intervals")
     _, drawn, _ = command("score", tmp_path / "p.csv", "--metric", "roc_auc", "--metric", "ece")
     assert drawn.splitlines()[0].endswith("95 % intervals, 1000 resamples, seed 42")
+
+
+def test_a_column_that_can_serve_as_ids_is_named(command: Command, tmp_path: Path) -> None:
+    rows = [(f"m {i}", i // 2, i % 2, i / 40) for i in range(40)]
+    for name, said in (("subject line", "pass --id 'subject line'"), ("label", "no column has")):
+        kept = ["subject line", "user_id", "label", "score"]
+        kept = kept if name in kept[:1] else kept[1:]
+        file = tmp_path / "preds.csv"
+        lines = [",".join(map(str, row[-len(kept) :])) for row in rows]
+        file.write_text("\n".join([",".join(kept), *lines]) + "\n")
+        code, _, err = command("score", file, "--save", tmp_path / "run")
+        assert code == 2
+        assert said in err

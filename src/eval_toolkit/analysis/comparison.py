@@ -37,7 +37,7 @@ from eval_toolkit.analysis.subjects import (
     tasks_for,
 )
 from eval_toolkit.analysis.units import CommonUnits, common_units
-from eval_toolkit.errors import InvalidTypeError, MissingColumnError
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.inference import (
     CorrectionMethod,
     correct_p_values,
@@ -46,6 +46,7 @@ from eval_toolkit.inference.options import RESAMPLING, Resampling
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Outcome, Run
 from eval_toolkit.runs.addresses import written
+from eval_toolkit.runs.folder import MANIFEST
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import WHOLE, format_part
 from eval_toolkit.seeds import resolve_seed
@@ -422,12 +423,18 @@ def _options(
 def opened_run(run: Run | Outcome | str | Path, name: str) -> Run:
     """Return a run; a path is opened and checked, and an outcome is converted."""
     if isinstance(run, (str, Path)):
+        if Path(run).is_file() and Path(run).name != MANIFEST:
+            raise InvalidInputError(
+                f"`{name}` is {str(run)!r}, a file and not a run; if it has predictions, pass "
+                f"score_predictions({str(run)!r})"
+            )
         return Run.open(run)
     if isinstance(run, Outcome):
         return run.as_run()
     if not isinstance(run, Run):
         raise InvalidTypeError(
-            f"`{name}` must be a Run, an Outcome or the path of a run, got {run!r}"
+            f"`{name}` must be a Run, an Outcome or the path of a run, got a "
+            f"{type(run).__name__}; if it has predictions, pass score_predictions(…)"
         )
     return run
 

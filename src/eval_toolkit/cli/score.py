@@ -1,5 +1,6 @@
 """``eval-toolkit score``: compute metrics of stored predictions with intervals, by slice."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,11 +23,12 @@ from eval_toolkit.cli._text import in_options, say
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.harness.predictions import (
     PredictionsKind,
+    check_threshold,
     not_probabilities,
     scale_note,
     used_rows,
 )
-from eval_toolkit.loaders.columns import HASHES, IDS, Wanted
+from eval_toolkit.loaders.columns import HASHES, IDS, Wanted, identifies
 from eval_toolkit.loaders.predictions import Predictions, read_predictions
 from eval_toolkit.metric_specs.names import chosen_metrics, quantity_of
 from eval_toolkit.runs import drive
@@ -148,8 +150,9 @@ def _score_files(
     if chosen_on is not None:
         *preds, chosen_on = preds
     found = read_predictions(preds, replace(wanted, text=asked.text))
+    check_threshold(found, asked.threshold)
     if save is not None:
-        _check_saving(found, save, asked.overwrite)
+        _check_saving(found, save, asked.overwrite, wanted)
     chosen = None if chosen_on is None else _chosen(found, wanted, chosen_on, asked.select)
     points = dict.fromkeys(found.scores, asked.threshold) if chosen is None else chosen.points
     specs = {name: chosen_metrics(asked.metrics or None, at=at) for name, at in points.items()}
@@ -212,13 +215,18 @@ def _with_doubts(page: Page, found: Predictions) -> Page:
     return replace(page, payload=payload, notes=[*map(Alert, notes), *page.notes])
 
 
-def _check_saving(found: Predictions, folder: Path, overwrite: bool) -> None:
+def _check_saving(found: Predictions, folder: Path, overwrite: bool, wanted: Wanted) -> None:
     """Raise if the rows have no ids, or if the run would overwrite its input."""
     file = found.rows.files[0]
     if found.id is None:
+        roles = (found.label, *found.scores, *found.parts)
+        names = [one for one in tables.column_names(file, wanted.file_format) if one not in roles]
+        rows = tables.read_rows(found.rows.files, texts=names, file_format=wanted.file_format)
+        likely = next((one for one in names if identifies(rows.columns[one])), None)
         raise InvalidInputError(
-            f"{file}: --save needs a column of row ids (--id); none of {', '.join(IDS)} "
-            "is used, and row numbers are not ids"
+            f"{file}: --save needs a column of row ids (--id); none of {', '.join(IDS)} or one "
+            "like them is used, and row numbers are not ids; "
+            + (f"pass --id {shlex.quote(likely)}" if likely else "no column has unique values")
         )
     inside = [file for file in found.rows.files if file.resolve().parent == folder.resolve()]
     if overwrite and inside:

@@ -151,6 +151,7 @@ def score_predictions(
             f"`out` requires rows with ids; none of the columns {', '.join(IDS)} exists, and row "
             "numbers are not ids; pass the column as `id_col`"
         )
+    check_threshold(found, threshold)
     specs = chosen_metrics(metrics, at=threshold)
     how = SummarySpec() if summary is None else summary
     kind = PredictionsKind(
@@ -321,6 +322,18 @@ def not_probabilities(scores: FloatArray) -> str:
     if low >= 0.0 and high <= 1.0:
         return ""
     return f"needs probabilities, but the scores range from {low:g} to {high:g}"
+
+
+def check_threshold(found: Predictions, threshold: float | None) -> None:
+    """Raise if a threshold is a percentage and the scores are probabilities."""
+    if threshold is None or not 1.0 < threshold <= 100.0:
+        return
+    for name, scores in found.scores.items():
+        if not not_probabilities(scores):
+            raise InvalidInputError(
+                f"`threshold` is {threshold:g}, but {name!r} is read as probabilities from 0 to 1; "
+                f"pass {threshold / 100:g}"
+            )
 
 
 def scale_note(scores: FloatArray) -> str:
