@@ -239,6 +239,14 @@ class TestThresholds:
         assert (code, out) == (2, "")
         assert "--threshold-from reads files of predictions" in err
 
+    def test_recall_at_a_rate_names_its_threshold(self, command: Command, tmp_path: Path) -> None:
+        file = tmp_path / "preds.csv"
+        rows = [f"{i},{int(i > 19 or i == 12)},{i / 40}\n" for i in range(40)]
+        file.write_text("id,label,score\n" + "".join(rows))
+        _, out, _ = command("score", file, "--metric", "recall@fpr=0")
+        assert "recall_at_fpr_0 is reached at threshold 0.5 on these rows" in out
+        assert "(false-positive rate 0)" in out
+
     def test_a_percentage_is_no_threshold_of_probabilities(
         self, command: Command, tmp_path: Path
     ) -> None:

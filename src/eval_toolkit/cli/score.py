@@ -28,9 +28,11 @@ from eval_toolkit.harness.predictions import (
     scale_note,
     used_rows,
 )
+from eval_toolkit.inference.statistics import RecallAtFpr
 from eval_toolkit.loaders.columns import HASHES, IDS, Wanted, identifies
 from eval_toolkit.loaders.predictions import Predictions, read_predictions
 from eval_toolkit.metric_specs.names import chosen_metrics, quantity_of
+from eval_toolkit.metrics import recall_at_fpr
 from eval_toolkit.runs import drive
 from eval_toolkit.runs.driver import store
 
@@ -186,7 +188,7 @@ def _score_files(
     done = drive(kind, name=name)
     lead = _lead(found, config, sampling.made(resamples_of(done)))
     output.emit(
-        _with_doubts(blocks_page(done, config, lead, sampling), found),
+        _with_doubts(_with_thresholds(blocks_page(done, config, lead, sampling), kind), found),
         inputs=[*inputs, *([save] if save else [])],
         first=None
         if save is None
@@ -196,6 +198,26 @@ def _score_files(
     if save is not None:
         say(f"wrote {save}", err=True)
         say(next_line("report", save), err=True)
+
+
+def _with_thresholds(page: Page, kind: PredictionsKind) -> Page:
+    """Add the threshold at which recall at a false-positive rate is reached on these rows."""
+    found, notes = kind.found, []
+    if not 0 < found.n_positive < len(found):
+        return page
+    for name, specs in kind.specs.items():
+        whose = f" of {name}" if len(kind.specs) > 1 else ""
+        for spec in specs:
+            statistic = getattr(spec, "statistic", None)
+            if not isinstance(statistic, RecallAtFpr):
+                continue
+            at = recall_at_fpr(found.y_true, found.scores[name], statistic.target)
+            notes.append(
+                f"{spec.name}{whose} is reached at threshold {at.threshold:.6g} on these rows "
+                f"(false-positive rate {at.actual_fpr:.3g}); --threshold-from FILE --select "
+                f"fpr={statistic.target:g} selects it on other rows"
+            )
+    return replace(page, notes=[*page.notes, *notes])
 
 
 def _with_doubts(page: Page, found: Predictions) -> Page:
