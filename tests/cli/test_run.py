@@ -193,7 +193,8 @@ class TestWhatItTook:
             _, again, _ = command(*arguments)
         spent = first.split(", cost ")[1].split()[0]
         assert "in total" not in first
-        assert f"cost 0 now, {spent} in total" in again
+        assert spent.startswith("$")
+        assert f"cost $0 now, {spent} in total" in again
         assert "0 tokens now, " in again
 
 

@@ -9,6 +9,7 @@ from tests.support.judge_server import JUDGE, Server, command, quiz, server
 
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.models.prices import read_prices
+from eval_toolkit.runs import Run
 
 Command = Callable[..., tuple[int, str, str]]
 __all__ = ["command", "quiz", "server"]  # fixtures
@@ -88,6 +89,28 @@ def test_without_prices_there_is_nothing_to_count(
     code, _, err = command(*asked, "--model", "openai:m", "--prices", "1,2", "--grader", JUDGE)
     assert (code, "needs the prices of openai:judge" in err) == (2, True)
     assert not server.asked
+
+
+def test_a_finished_run_costs_what_its_tokens_cost(
+    command: Command, server: Server, quiz: Path, prices: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "r"
+    asked = ("run", quiz, "--model", "openai:m", "--base-url", server.url, "--out", out)
+    code, page, err = command(*asked)
+    assert code == 0, err
+    assert ", cost " not in page
+    assert Run.open(out).manifest["usage"]["cost"] is None
+    replay = ("run", quiz, "--replay", out, "--no-store")
+    for arguments in (asked, replay, ("rescore", out, "--grader", "includes")):
+        code, page, err = command(*arguments, "--prices", prices)
+        assert code == 0, err
+        assert "cost €0 now, €0.20 in total" in page  # 20 tokens in prompts
+        code, page, err = command(*arguments, "--prices", "10_000,0")
+        assert "cost $0 now, $0.20 in total" in page
+        assert "tokens per answer" not in err
+    _, _, err = command(*replay, "--model", "openai:m", "--base-url", server.url)
+    assert "prompts go to" not in err
+    assert len(server.asked) == 2
 
 
 @pytest.mark.parametrize(

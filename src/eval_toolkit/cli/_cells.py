@@ -75,11 +75,11 @@ def took(done: Any) -> str:
         parts.append(f"{now:,} tokens" + ("" if now == total else f" now, {total:,} in total"))
     if reasoning := done.usage.get("reasoning_tokens", 0):
         parts[-1] += f" ({reasoning:,} for reasoning)"
-    now, total = done.usage_now.get("cost", 0.0), done.usage.get("cost", 0.0)
+    now, total = (usage.get("cost") or 0.0 for usage in (done.usage_now, done.usage))
     if total:
         rest = "" if now == total else f" now, {cost_text(total)} in total"
         parts.append(f"cost {cost_text(now)}{rest}")
-    judging = sum(told["usage"].get("cost", 0.0) for told in done.judges.values())
+    judging = sum(told["usage"].get("cost") or 0.0 for told in done.judges.values())
     if total and judging:
         parts.append(f"with judges {cost_text(total + judging)}")
     return ", ".join(parts)

@@ -18,6 +18,8 @@ from eval_toolkit.models.servers import user_server
 from eval_toolkit.protocols import Model
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+PRICES = "eval_toolkit.prices"
+"""Key of the click context's ``meta`` with the prices given by the user."""
 _AT = ("base_url", "api_key_env")
 _ADDRESS = re.compile(r"""\bbase_url\s*=\s*["']?([^"'\s,}]+)""")
 
@@ -46,7 +48,7 @@ _HTTP = (
                  help="openai: maximum number of requests per minute."),
     click.option("--tpm", "tokens_per_minute", type=click.IntRange(1),
                  help="openai: maximum number of tokens per minute."),
-    click.option("--prices", metavar="IN,OUT|FILE", help="openai: prices per million input and output tokens, or a TOML file with `currency` and [models]; also for judges."),
+    click.option("--prices", metavar="IN,OUT|FILE", help="openai: prices per million input and output tokens in USD, or a TOML file with `currency` and [models]; also for judges and stored answers."),
     click.option("--max-cost", type=click.FloatRange(min=0, min_open=True), metavar="AMOUNT",
                  help="openai: maximum cost of this command, judges included; needs --prices. Finished answers are kept."),
 )  # fmt: skip
@@ -65,7 +67,10 @@ def model_options(command: _Command) -> _Command:
         options = {name: value for name, value in given.items() if value is not None}
         prices, max_cost = kwargs.pop("prices"), kwargs.pop("max_cost")
         if prices is not None and (pair := _pair(prices)) is not None:
+            from eval_toolkit.models.prices import Prices
+
             options["prices"] = pair
+            click.get_current_context().meta[PRICES] = Prices(other=pair)
             prices = None
         if max_cost is not None and not (prices or "prices" in options):
             raise click.UsageError("--max-cost needs --prices IN,OUT or --prices FILE")
@@ -134,13 +139,14 @@ def _server(
 
         pair = _pair(prices)
         listed = read_prices(prices) if pair is None else Prices(other=pair)
+        click.get_current_context().meta[PRICES] = listed
     spending = None
     if max_cost is not None:
         from eval_toolkit.models.prices import Spending
 
-        spending = Spending(max_cost, "" if listed is None else listed.currency)
+        spending = Spending(max_cost, "USD" if listed is None else listed.currency)
     mentioned = _ADDRESS.findall(" ".join(_texts((args, kwargs))))
-    tell = _nobody if kwargs.get("dry_run") else _teller()
+    tell = _nobody if kwargs.get("dry_run") or kwargs.get("replay") else _teller()
     return user_server(options, mentioned=mentioned, tell=tell, prices=listed, spending=spending)
 
 

@@ -1,7 +1,10 @@
 """Page of a task run: overall results, results by subject, and the possible effect of errors."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
+
+import click
 
 from eval_toolkit._internal.display import CellLike, Number, Page, Rows, Status, Table
 from eval_toolkit.cli._cells import (
@@ -12,6 +15,7 @@ from eval_toolkit.cli._cells import (
     took,
     with_interval,
 )
+from eval_toolkit.cli._models import PRICES
 from eval_toolkit.models.servers import cost_text, the_currency
 from eval_toolkit.runs import Outcome
 from eval_toolkit.scorecards import Scorecard
@@ -66,7 +70,7 @@ def estimate_page(
     if judging:
         payload["judges"] = {name: told["requests"] for name, told in judging.items()}
         payload |= {"judge_estimates": dict(judging), "total_cost": total}
-    payload |= {"currency": currency} if (currency := the_currency()) else {}
+    payload["currency"] = the_currency()
     return Page("dry run", payload, lead, [Table(["", ""], rows)], notes)
 
 
@@ -86,6 +90,7 @@ def answers_page(done: Outcome) -> Page:
 
 def task_page(task: BaseTask[Any], done: Outcome, *, asks: bool = True) -> Page:
     """Return the page of a run; ``asks`` states whether repeating the command queries the model."""
+    done = priced(done)
     config = done.results["config"]
     lead = [
         f"task {task.NAME}, model {config['model']['name']}: {_counted(done, config)}",
@@ -99,6 +104,17 @@ def task_page(task: BaseTask[Any], done: Outcome, *, asks: bool = True) -> Page:
     if done.n_errors:
         tables.append(failures_table(done.card, "failed samples"))
     return Page(f"{task.NAME}", done.to_dict(), lead, tables, _notes(done, asks))
+
+
+def priced(done: Outcome) -> Outcome:
+    """Return the outcome with the cost of its tokens at --prices, if none was recorded."""
+    listed = click.get_current_context().meta.get(PRICES)
+    prices = listed and listed.of(done.results["config"]["model"]["name"])
+    if prices is None or done.usage["cost"] is not None:
+        return done
+    tokens = done.usage["prompt_tokens"], done.usage["completion_tokens"]
+    cost = sum(n * price for n, price in zip(tokens, prices, strict=True)) / 1e6
+    return replace(done, usage={**done.usage, "cost": cost})
 
 
 def _stopped(told: Mapping[str, Any], scope: str) -> str:

@@ -252,17 +252,19 @@ def _begins(task: BaseTask[Any], model: Model | None, asking: _Asking) -> Callab
     def said(progress: Progress) -> str:
         planned, judging = _planned(task, model, asking)
         n = max(0, progress.total - progress.reused)
+        stored = f"{progress.reused:,} answers stored, {n:,} to request"
+        if not n:
+            return stored
         costs = [planned.cost, *(told["cost"] for told in judging.values())]
         known = sum(cost for cost in costs if cost is not None)
         bounded = planned.completion_tokens is not None
         if not bounded and (prices := getattr(model, "prices", None)) is not None:
             known += planned.n_requests * GUESSED_TOKENS * prices[1] / 1e6
         cost = cost_text(known * n / max(1, planned.n_requests))
-        how = (
-            f"at most {cost}" if bounded else f"about {cost} at {GUESSED_TOKENS} tokens per answer"
-        )
+        guess = f"about {cost} if answers have {GUESSED_TOKENS} tokens"
+        how = f"at most {cost}" if bounded else guess
         beside = "" if None not in costs else ", without judges whose prices are unknown"
-        return f"{progress.reused:,} answers stored, {n:,} to request, {how}{beside}"
+        return f"{stored}, {how}{beside}"
 
     return said
 

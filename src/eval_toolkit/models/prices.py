@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,10 @@ def money(amount: float, currency: str = "") -> str:
 
     Examples
     --------
-    >>> money(0.4217, "USD"), money(12.3, "CHF"), money(0.00042), money(0.0, "EUR")
-    ('$0.42', '12.30 CHF', '0.00042', '€0')
+    >>> money(0.4217, "USD"), money(12.3, "CHF"), money(0.000042), money(0.0, "EUR")
+    ('$0.42', '12.30 CHF', '0.000042', '€0')
     """
-    digits = f"{amount:.2f}" if amount >= 0.1 else f"{amount:.2g}"
+    digits = f"{amount:.2f}" if amount >= 0.1 else f"{Decimal(f'{amount:.2g}'):f}"
     sign = _SIGNS.get(currency)
     return f"{sign}{digits}" if sign else f"{digits} {currency}".strip()
 
@@ -41,8 +42,8 @@ class Prices:
     """
 
     by_model: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    currency: str = ""
-    """Code such as EUR; empty if it is not known."""
+    currency: str = "USD"
+    """Code such as EUR."""
     other: tuple[float, float] | None = None
     """Prices of models that are not listed."""
 
@@ -112,7 +113,7 @@ class Spending:
     to continue
     """
 
-    def __init__(self, max_cost: float, currency: str = "") -> None:
+    def __init__(self, max_cost: float, currency: str = "USD") -> None:
         self.max_cost = validation.number(max_cost, "max_cost", low=0.0)
         self.currency = currency
         self.spent = 0.0

@@ -67,16 +67,16 @@ _SERVER: ContextVar[UserServer] = ContextVar("server", default=UserServer())  # 
 
 
 def cost_text(amount: float) -> str:
-    """Return an amount of money as text, in the currency of the user's prices if it is known."""
+    """Return an amount of money as text, in the currency of the user's prices."""
     from eval_toolkit.models.prices import money  # only needed with prices
 
     return money(amount, the_currency())
 
 
 def the_currency() -> str:
-    """Return the currency of the user's prices; empty if it is not known."""
+    """Return the currency of the user's prices, by default USD."""
     prices = _SERVER.get().prices
-    return "" if prices is None else prices.currency
+    return "USD" if prices is None else prices.currency
 
 
 def the_server() -> UserServer:

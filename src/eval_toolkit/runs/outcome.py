@@ -99,7 +99,8 @@ class Outcome(Displayed):
     too_many_errors: bool = False
     """Whether ``error_rate`` exceeds the tolerated share."""
     usage: Mapping[str, Any] = field(default_factory=dict)
-    """Tokens and cost of all answers of the run, as recorded when they were requested."""
+    """Tokens and cost of all answers of the run, as recorded when they were requested; the cost is
+    None without prices."""
     usage_now: Mapping[str, Any] = field(default_factory=dict)
     """Tokens and cost of the answers requested in this call."""
     stopping: Mapping[str, Any] | None = None

@@ -126,7 +126,8 @@ class AskingDriver(Driver):
     def _nobody_asked(self, found: Outcome) -> Outcome:
         """Return the outcome with stored answers counted as such, including failed ones."""
         n_replayed = found.n_asked + found.n_cached if self.ask.replay else 0
-        spent = dict.fromkeys(found.usage, 0)
+        cost = None if found.usage["cost"] is None else 0.0
+        spent = {**dict.fromkeys(found.usage, 0), "cost": cost}
         return replace(found, n_asked=0, n_cached=0, n_replayed=n_replayed, usage_now=spent)
 
     def _judges(self, context: Context) -> dict[str, dict[str, Any]]:

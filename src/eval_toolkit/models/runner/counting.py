@@ -11,7 +11,8 @@ from eval_toolkit.models.runner.jobs import JobResult
 def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dict[str, Any]:
     """Return the numbers of sent, reused, cached and failed requests, and their usage.
 
-    ``usage`` counts all answers, and ``usage_now`` those requested in this run. If there is
+    ``usage`` counts all answers, and ``usage_now`` those requested in this run; without prices
+    their ``cost`` is None. If there is
     reasoning between ``tags``, both have ``reasoning_tokens``, which are part of ``completion_tokens``.
 
     Examples
@@ -21,14 +22,17 @@ def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dic
     """
     new = [outcome for outcome in outcomes if not outcome.reused]
     asked = [one for one in new if one.response is None or not one.response.usage.cached]
+    usage, usage_now = _usage(outcomes, tags), _usage(asked, tags)
+    if not usage["cost"]:
+        usage["cost"] = usage_now["cost"] = None
     return {
         "n_requests": len(outcomes),
         "n_asked": len(asked),
         "n_reused": len(outcomes) - len(new),
         "n_cached": len(new) - len(asked),
         "n_failed_requests": sum(not outcome.ok for outcome in outcomes),
-        "usage": _usage(outcomes, tags),
-        "usage_now": _usage(asked, tags),
+        "usage": usage,
+        "usage_now": usage_now,
     }
 
 

@@ -111,7 +111,7 @@ class TestAsking:
 
     def test_counts_and_cost_of_judges_stand_apart(self):
         done = run_task(sums(), model(), graders=[judge()])
-        assert (done.n_requests, done.n_asked, done.usage["cost"]) == (N, N, 0.0)
+        assert (done.n_requests, done.n_asked, done.usage["cost"]) == (N, N, None)
         told = done.judges["correctness"]
         assert (told["model"], told["n_requests"], told["n_asked"]) == ("oracle", N, N)
         assert told["usage"]["cost"] == 0.5 * N
@@ -252,7 +252,7 @@ class TestKeeping:
         assert told["model"]["name"] == "oracle"
         assert told["prompt_sha256"] == one.prompt_sha256
         assert told["usage"]["cost"] == 0.5 * N
-        assert run.manifest["usage"]["cost"] == 0.0
+        assert run.manifest["usage"]["cost"] is None  # the model has no prices
         assert [entry["name"] for entry in run.manifest["models"]] == ["adder"]
         assert run.manifest["config"]["judges"]["correctness"]["version"] == one.version
 
@@ -323,7 +323,7 @@ class TestKeeping:
             done = run_task(sums(), model(), graders=[judge(bench)], cache=tmp_path / "c.sqlite")
         assert (len(first.asked), len(second.asked)) == (N, 0)
         assert done.judges["correctness"]["n_cached"] == N
-        assert done.judges["correctness"]["usage_now"]["cost"] == 0.0
+        assert done.judges["correctness"]["usage_now"]["cost"] is None
 
     def test_a_secret_of_the_judge_reaches_no_file(self, tmp_path):
         secret = "sk-" + "a1B2" * 10
