@@ -736,3 +736,49 @@ def test_a_column_that_can_serve_as_ids_is_named(command: Command, tmp_path: Pat
         code, _, err = command("score", file, "--save", tmp_path / "run")
         assert code == 2
         assert said in err
+
+
+class TestLeakage:
+    @pytest.fixture
+    def files(self, tmp_path: Path) -> tuple[Path, Path]:
+        rows = [f"{i},mail number {i * i},{i % 2},{(i * 7 % 40) / 40}\n" for i in range(40)]
+        preds, train = tmp_path / "preds.csv", tmp_path / "train.csv"
+        preds.write_text("id,text,label,score\n" + "".join(rows))
+        train.write_text("id,text,label,score\n" + "".join(rows[:3]))
+        return train, preds
+
+    def test_what_check_found_is_stored(
+        self, command: Command, files: tuple[Path, Path], tmp_path: Path
+    ) -> None:
+        found, run = tmp_path / "check.json", tmp_path / "run"
+        claims = tmp_path / "claims.toml"
+        claims.write_text('[[claim]]\nname = "clean"\nno_leakage = true\n')
+        code, out, _ = command("check", *files, "--json")
+        assert code == 1
+        found.write_text(out)
+        preds = files[1]
+        assert command("score", preds, "--save", run)[0] == 0
+        code, out, _ = command("gate", run, "--claims", claims)
+        assert (code, "score PREDS --leakage FILE --save RUN" in out) == (1, True)
+        code, *_ = command("score", preds, "--save", run, "--overwrite", "--leakage", found)
+        assert code == 0
+        code, out, _ = command("gate", run, "--claims", claims)
+        assert (code, "ExactDuplicateCheck: 3 rows" in out) == (1, True)
+        assert command("report", run)[0] == 0
+        page = (run / "report.html").read_text()
+        assert "What did the leakage checks find?" in page
+
+    def test_what_is_refused(
+        self, command: Command, files: tuple[Path, Path], tmp_path: Path
+    ) -> None:
+        train, preds = files
+        found = tmp_path / "check.json"
+        found.write_text(command("check", train, "--json")[1])
+        save = ("--save", tmp_path / "run")
+        assert "--leakage needs --save" in command("score", preds, "--leakage", found)[2]
+        code, _, err = command("score", preds, "--leakage", found, *save)
+        assert code == 2
+        assert "checked train with 3 rows, but 40 rows are scored" in err
+        found.write_text("[]")
+        code, _, err = command("score", preds, "--leakage", found, *save)
+        assert (code, "is not the result of eval-toolkit check" in err) == (2, True)

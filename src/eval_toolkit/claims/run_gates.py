@@ -137,7 +137,8 @@ def no_leakage_errors_gate(*, severity: Severity = "error") -> EvidenceGate:
     def decide(result: Payload, manifest: Payload) -> Verdict:
         reports = list(leakage_reports(result, manifest))
         if not reports:
-            return False, "no leakage report: no check was run or recorded", {}
+            how = "check TRAIN PREDS --json > FILE and score PREDS --leakage FILE --save RUN"
+            return False, f"no leakage report: no check was run or recorded; run {how}", {}
         errors = [
             finding
             for report in reports

@@ -12,6 +12,7 @@ import numpy as np
 
 from eval_toolkit._internal import tables
 from eval_toolkit._internal.display import Alert, Page
+from eval_toolkit._internal.files import read_document
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import blocks_page, resamples_of, short_names
@@ -77,6 +78,12 @@ Threshold: TypeAlias = "float | FittedOperatingPoint | None"
     metavar="COLUMN",
     help="Text column; --save stores it for reports, with secrets redacted.",
 )
+@click.option(
+    "--leakage",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Result of `check TRAIN PREDS --json > FILE`; --save stores it for reports and claims.",
+)
 @click.option("--overwrite", is_flag=True, help="Let --save replace an existing run.")
 @sampling_options(methods=True, backends=True)
 @output_options
@@ -114,6 +121,7 @@ class _Asked:
     select: str | None
     save: Path | None
     text: str | None
+    leakage: Path | None
     overwrite: bool
 
     def check(self) -> None:
@@ -124,6 +132,8 @@ class _Asked:
             raise click.UsageError("--select and --threshold-from must be given together")
         if self.overwrite and self.save is None:
             raise click.UsageError("--overwrite needs --save; --out always replaces a file")
+        if self.leakage is not None and self.save is None:
+            raise click.UsageError("--leakage needs --save; nothing else stores what was found")
         if self.text is not None and self.save is None:
             raise click.UsageError("--text needs --save; nothing else stores the text of rows")
 
@@ -182,6 +192,7 @@ def _score_files(
         settings=config,
         summary=sampling.summary(),
         files={files.name(file): file for file in inputs},
+        leakage=None if asked.leakage is None else _leakage(asked.leakage, len(found)),
         each=lambda parts: progress(parts, "scoring", len(parts)),
     )
     name = f"score-{sha256_text(canonical_json(config))[:12]}" if save is None else save.name
@@ -198,6 +209,27 @@ def _score_files(
     if save is not None:
         say(f"wrote {save}", err=True)
         say(next_line("report", save), err=True)
+
+
+def _leakage(file: Path, n_rows: int) -> Mapping[str, Any]:
+    """Return the findings of ``check --json``; raise unless these rows are among its splits."""
+    from eval_toolkit.leakage.findings import LeakageReport
+
+    told = read_document(file, suffix=".json")
+    try:
+        report = LeakageReport.from_dict(told)
+        sizes = {name: split["n"] for name, split in told["splits"].items()}
+    except (InvalidInputError, AttributeError, KeyError, TypeError):
+        raise InvalidInputError(
+            f"{file}: is not the result of eval-toolkit check TRAIN PREDS --json"
+        ) from None
+    if n_rows not in sizes.values():
+        listed = ", ".join(f"{name} with {n} rows" for name, n in sizes.items())
+        raise InvalidInputError(
+            f"{file}: --leakage checked {listed}, but {n_rows} rows are scored; check the file of "
+            "predictions: eval-toolkit check TRAIN PREDS --json"
+        )
+    return report.to_dict()
 
 
 def _with_thresholds(page: Page, kind: PredictionsKind) -> Page:

@@ -195,6 +195,8 @@ class PredictionsKind(Kind[Predictions]):
     summary: SummarySpec
     files: Mapping[str, Path] = field(default_factory=dict)
     """Source of the rows, for the manifest."""
+    leakage: Mapping[str, Any] | None = None
+    """What leakage checks found, for the manifest."""
     each: Callable[[Sequence[Any]], Iterable[Any]] = iter
     """Progress display over the parts."""
 
@@ -232,12 +234,13 @@ class PredictionsKind(Kind[Predictions]):
         return Graded(subjects=_LazyRecords(attempts), cards=cards, by_slice=by_slice, n_errors=0)
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the seed, the files, and the labels as written in the files."""
+        """Return the seed, the files, the labels as written in the files, and found leakage."""
         names = self.found.label_names
         return {
             "seeds": {"bootstrap": self.summary.seed},
             "data_files": dict(self.files),
             **({"label_names": names} if names else {}),
+            **({} if self.leakage is None else {"leakage_report": dict(self.leakage)}),
         }
 
 

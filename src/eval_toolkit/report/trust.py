@@ -152,7 +152,11 @@ def _leakage(run: Run, has_rows: bool) -> Iterator[Fact]:
             said = f"{len(found)} of {len(findings)} checks found something, {errors} an error"
             yield Fact("leakage", f"{said}; see below", "warning")
     elif has_rows:
-        yield Fact("leakage", "not checked; run `eval-toolkit check`", "unknown")
+        yield Fact(
+            "leakage",
+            "not checked; pass the result of `check --json` to `score --leakage`",
+            "unknown",
+        )
 
 
 def _judges(run: Run, block: Block) -> Iterator[Fact]:
