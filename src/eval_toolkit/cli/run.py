@@ -156,8 +156,9 @@ def run(
 
     TASK is a file of questions (CSV, JSON Lines, Parquet …; columns question and answer), a name
     (`tasks list`), a TOML, YAML or Python file, or package.module:Class. Run the
-    same command again to resume after an interruption: finished requests are not repeated. Exit
-    with 3 if more samples failed than --max-error-rate allows.
+    same command again to resume after an interruption: finished requests are not repeated. With
+    another --grader and the same --out, its results replace the stored ones; --no-store keeps
+    them. Exit with 3 if more samples failed than --max-error-rate allows.
     """
     if len(models) > 1:
         from eval_toolkit.cli._several_models import run_each

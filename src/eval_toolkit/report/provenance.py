@@ -263,7 +263,7 @@ def _spent(usage: Mapping[str, Any]) -> str:
         if isinstance(usage.get(key), int) and (usage[key] or key.endswith("_tokens"))
     ]
     cost = usage.get("cost")
-    if isinstance(cost, int | float | None):
+    if "cost" in usage and isinstance(cost, int | float | None):
         parts.append(f"cost {cost:.4g}" if cost else "no cost (no prices were given)")
     return ", ".join(parts)
 

@@ -218,7 +218,8 @@ class AskingDriver(Driver):
             records=found.subjects,
             tables={UNITS: stored, RESPONSES: answers, **self.kind.tables(attempts)},
         )
-        return replace(found, run=run)
+        replaced = _replaced(begun.get("config") or {}, config, found.n_reused)
+        return replace(found, run=run, notes=(*found.notes, *replaced))
 
     def _counts(self, found: Outcome) -> dict[str, int]:
         return {
@@ -236,6 +237,15 @@ class AskingDriver(Driver):
             name: {**settings.get(name, {}), **{part: judge[part] for part in _JUDGED}}
             for name, judge in found.judges.items()
         }
+
+
+def _replaced(old: Mapping[str, Any], new: Mapping[str, Any], n_reused: int) -> list[str]:
+    """Return a note if the results of other graders are replaced in the folder."""
+    before, now = (list(config.get("graders") or ()) for config in (old, new))
+    if not set(before) - set(now):
+        return []
+    names = f"results of {', '.join(before)} replaced by {', '.join(now)}"
+    return [f"{names}; {n_reused:,} answers reused"]
 
 
 def outcomes_of(run: Run) -> list[JobResult]:

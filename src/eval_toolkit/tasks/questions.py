@@ -17,6 +17,7 @@ from eval_toolkit.tasks.composed import Task
 from eval_toolkit.tasks.reading import Row, read_rows
 from eval_toolkit.tasks.specs import ChoicesSpec, CompletionSpec, DataSpec, Prompt
 from eval_toolkit.tasks.templates import FieldSpec, Template
+from eval_toolkit.tasks.types import Sample
 
 __all__ = ["Columns", "guess_columns", "questions_task"]
 
@@ -84,8 +85,8 @@ class QuestionsTask(Task):
     """Task created from a table of questions; its notes list the inferred columns."""
 
     guessed: tuple[str, ...] = ()
-    how_graded: tuple[str, ...] = ()
-    """How the default grader grades the items."""
+    by_match: bool = False
+    """Whether the default grader grades the items."""
     lacking: str = ""
     """Why the answers cannot be graded by default; "" if they can."""
 
@@ -94,6 +95,25 @@ class QuestionsTask(Task):
         if self.lacking:
             raise MissingColumnError(self.lacking)
         return super().graders()
+
+    def how_graded(self, samples: Iterable[Sample]) -> list[str]:
+        """Return a note that says how the default grader grades the samples."""
+        ways: Counter[str] = Counter()
+        for sample in samples if self.by_match else ():
+            context = sample.context if isinstance(sample.context, Mapping) else {}
+            truth = sample.ground_truth
+            several = [truth] if isinstance(truth, str) else truth or ()
+            if context.get(GRADER_FIELD):
+                ways[f"by {context[GRADER_FIELD]}"] += 1
+            elif "options" in context:
+                ways["by the choice"] += 1
+            elif several and all(read_number(one) is not None for one in several):
+                ways["by the number"] += 1
+            elif several:
+                ways["by the text, normalised"] += 1
+        most_first = sorted(ways.items(), key=lambda way: (-way[1], way[0]))
+        told = ", ".join(f"{n:,} {way}" for way, n in most_first)
+        return [f"graded: {told}"] if ways else []
 
     @property
     def data_notes(self) -> list[str]:
@@ -172,8 +192,7 @@ def questions_task(
         **sampling,
     )
     task.guessed = (found.told(),)
-    if "match" in chosen:
-        task.how_graded = tuple(_graded(rows, found))
+    task.by_match = "match" in chosen
     if graders is None and found.answer is None:
         columns = ", ".join(map(repr, dict.fromkeys(name for row in rows for name in row)))
         task.lacking = (
@@ -386,23 +405,3 @@ def _check_graders(rows: Sequence[Row], name: str, place: str) -> None:
                 grader_of_item(str(row[name]))
             except (InvalidInputError, LookupError) as error:
                 raise InvalidInputError(f"{place}, row {n}: {error}") from error
-
-
-def _graded(rows: Sequence[Row], found: Columns) -> list[str]:
-    """Return a note that says how the rows are graded."""
-    if found.answer is None and found.choices is None:
-        return []
-    spec = ChoicesSpec(choices=found.choices) if found.choices else None
-    ways: Counter[str] = Counter()
-    for row in rows:
-        truth = row.get(found.answer) if found.answer else None
-        several = truth if isinstance(truth, list) else [truth]
-        if found.grader and row.get(found.grader):
-            ways[f"by {row[found.grader]}"] += 1
-        elif spec is not None and not spec.absent(row):
-            ways["by the choice"] += 1
-        elif all(read_number(str(one)) is not None for one in several):
-            ways["by the number"] += 1
-        else:
-            ways["by the text, normalised"] += 1
-    return ["graded: " + ", ".join(f"{n:,} {way}" for way, n in ways.most_common())]

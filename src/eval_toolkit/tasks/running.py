@@ -233,7 +233,8 @@ def run_task(
         jobs=jobs,
         watch=watch,
     )
-    how = getattr(task, "how_graded", ()) if options["graders"] is None else ()
+    told = getattr(task, "how_graded", None) if options["graders"] is None else None
+    how = () if told is None else told(samples)
     notes = (*task.data_notes, *how, *greedy_again(decoding.temperature, attempts))
     return drive(
         kind,

@@ -232,6 +232,14 @@ def test_wrong_answers_that_contain_the_reference_are_noted() -> None:
     assert not any("contain" in note for note in by.notes)
 
 
+def test_only_the_asked_questions_are_counted() -> None:
+    done = run_task(ROWS, knows, limit=3, order="file")
+    assert "graded: 2 by the number, 1 by the text, normalised" in done.notes
+    task = questions_task(CHOICES)
+    (note,) = task.how_graded(task.samples(order="file"))
+    assert note.startswith("graded: 2 by the choice, 1 by match, 1 by regex_match{")
+
+
 TOPICS = ["sums", "sums", "capitals", "capitals"]
 
 
@@ -240,3 +248,13 @@ def test_a_printed_outcome_shows_the_whole_and_the_parts() -> None:
     shown = [line.split()[:3] for line in str(run_task(rows, knows)).splitlines()]
     for line in (["all", "match", "0.500"], ["sums", "match", "0.500"], ["capitals", "match"]):
         assert any(one[: len(line)] == line for one in shown)
+
+
+def test_other_graders_in_the_same_folder_say_what_they_replace(tmp_path: Path) -> None:
+    run_task(ROWS, knows, tmp_path / "run")
+    note = "results of match replaced by includes; 4 answers reused"
+    assert note in run_task(ROWS, knows, tmp_path / "run", graders=["includes"]).notes
+    again = run_task(ROWS, knows, tmp_path / "run", graders=["includes"])
+    assert not any("replaced" in one for one in again.notes)
+    more = run_task(ROWS, knows, tmp_path / "run", graders=["includes", "f1"])
+    assert not any("replaced" in one for one in more.notes)
