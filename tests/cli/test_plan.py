@@ -134,7 +134,8 @@ class TestDifference:
             (("--effect", 0.1, "--rows", 9), "give --effect (rows needed) or --rows"),
             (("--effect", 0.1), "give --disagree, or --expected and --correlation"),
             (("--effect", 0.1, "--different-rows"), "give --expected (0/1 values) or --sd"),
-            (("--effect", 0.1, "--disagree", 0.05), "below the effect"),
+            (("--effect", 0.1, "--disagree", 0.05), "--disagree, is 0.05, below the effect"),
+            (("--effect", 3, "--disagree", 0.2), "--effect is 3; give shares: 0.03"),
         ],
     )
     def test_what_is_not_enough(self, command: Command, options: Any, message: str) -> None:

@@ -125,6 +125,8 @@ class RunDifference(Interval[float | None]):
     n_units: int = 0
     """Number of common units with a value on both sides."""
     n_groups: int = 0
+    n_discordant: int | None = None
+    """Number of these units on which A and B differ, for shares: `n_for_power` plans with it."""
     n_failed: int = 0
     """Number of common units without a value on at least one side."""
     n_lost: int = 0
@@ -411,6 +413,7 @@ def _shares(
     reason: str = "",
 ) -> RunDifference:
     """Return the difference of two paired shares; the same method is used for rows and for runs."""
+    cell = replace(cell, n_discordant=int((a != b).sum()))
     try:
         low, high, p_value, method = paired_shares(a, b, groups=groups, confidence=draws.confidence)
     except UndefinedMetricError as error:

@@ -52,6 +52,7 @@ _OTHER_NAMES = {
     "metrics": "--metric",
     "half_width": "--width",
     "proportion": "--expected",
+    "discordance": "--disagree",
     "reference": "--corpus",
     "scorer": "--scorer",
     "judges": "--judge",

@@ -183,6 +183,8 @@ def difference(
 ) -> None:
     """Plan a test for a difference between two systems.
 
+    The share on which two runs differ is n_discordant / n_units of `compare RUN_A RUN_B --json`.
+
     \b
     eval-toolkit plan difference --effect 0.03 --disagree 0.2
     eval-toolkit plan difference --effect 0.03 --expected 0.8 --different-rows
@@ -190,6 +192,8 @@ def difference(
     """  # noqa: D301
     if (effect is None) == (rows is None):
         raise click.UsageError("give --effect (rows needed) or --rows (smallest effect)")
+    if effect is not None and abs(effect) > 1.0 and assumed["sd"] is None:
+        raise click.UsageError(f"--effect is {effect:g}; give shares: {effect / 100:g}")
     _check_described(different_rows, assumed)
 
     def needed(delta: float) -> SampleSize:

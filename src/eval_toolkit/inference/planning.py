@@ -446,8 +446,8 @@ def _discordance(
         psi = p0 * q1 + p1 * q0 - 2.0 * rho * math.sqrt(p0 * q0 * p1 * q1)
     if psi < abs(effect):
         raise InvalidInputError(
-            f"a discordance of {psi:g} is below the effect {abs(effect):g}; the systems must "
-            "differ on at least that share of units"
+            f"the share of disagreement, `discordance`, is {psi:g}, below the effect "
+            f"{abs(effect):g}; the systems must differ on at least that share of units"
         )
     return psi
 

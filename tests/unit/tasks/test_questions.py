@@ -70,6 +70,7 @@ def test_two_prompts_are_compared_without_folders(tmp_path: Path) -> None:
     found = compare_runs(plain, terse)
     (cell,) = found.cells
     assert (cell.value_a, cell.value_b, cell.n_units) == (0.5, 0.25, 4)
+    assert cell.n_discordant == cell.to_dict()["n_discordant"] == 1
     assert "match" in str(found)
     run = plain.save(tmp_path / "kept")
     assert Run.open(run.path).records("questions", "knows").columns["match"].sum() == 2
