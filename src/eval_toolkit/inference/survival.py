@@ -11,7 +11,7 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.display import Displayed
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference.proportions import wilson_interval
+from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 from eval_toolkit.inference.survival_data import (
     NO_VARIANCE,
@@ -134,8 +134,7 @@ class SurvivalCurve(Displayed):
         n = seen.plain_share_of(when)
         if n and not self._asked:
             failed = round(n * (1.0 - survival))
-            wilson = wilson_interval(failed, n, confidence=self.confidence)
-            ends = float(wilson.low), float(wilson.high)  # type: ignore[arg-type]
+            ends = score_interval(failed / n, n, confidence=self.confidence)
             found = self._interval(failed / n, *ends)
             return replace(found, method="wilson", reason="")
         if survival == 1.0:

@@ -6,7 +6,7 @@ from typing import Any
 from eval_toolkit._internal.display import Estimate
 from eval_toolkit.report.sections import Bar
 
-_TONES = ("better", "worse")
+_TONES = ("better", "worse", "different")
 _MARGIN = 4.0
 """Margin at both ends, in percent."""
 

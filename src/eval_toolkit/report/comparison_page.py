@@ -86,7 +86,7 @@ def comparison_page(
         f"{b} - {a}",
         result.to_dict(),
         [answer(result.cells, a, b), *lead, f"{b} - {a}, {drawn}"],
-        [*differ, _table(result, a, b)],
+        [*differ, comparison_table(result.cells, result, a, b)],
         [*counted, *alone, *changes, *notes],
     )
 
@@ -268,9 +268,10 @@ def _correction(cell: RunDifference) -> str:
     return f"; the interval excludes 0, but p is {p_value(cell.p_adjusted)} when {corrected}"
 
 
-def _table(result: RunComparison, a: str, b: str) -> Table:
-    """Return a table with one row per cell; constant columns are omitted."""
-    cells = result.cells
+def comparison_table(
+    cells: Sequence[RunDifference], result: RunComparison, a: str = "A", b: str = "B"
+) -> Table:
+    """Return a table with one row per cell of a comparison; constant columns are omitted."""
     by_slice = len({(cell.slice, cell.part) for cell in cells}) > 1
     by_scorer = len({(cell.scorer, cell.scorer_b) for cell in cells}) > 1
     corrected = by_slice or any(cell.p_adjusted != cell.p_value for cell in cells)

@@ -14,7 +14,12 @@ from eval_toolkit.inference import correct_p_values
 from eval_toolkit.report import survival
 from eval_toolkit.report.bars import bars_of
 from eval_toolkit.report.cells import Block, Cell, blocks_of
-from eval_toolkit.report.comparison_page import answer, compared_runs, run_comparison_page
+from eval_toolkit.report.comparison_page import (
+    answer,
+    compared_runs,
+    comparison_table,
+    run_comparison_page,
+)
 from eval_toolkit.report.disagreements import disagreements
 from eval_toolkit.report.headline import claims_shown
 from eval_toolkit.report.main_result import plain_words
@@ -22,6 +27,7 @@ from eval_toolkit.report.naming import named_table, named_text
 from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.report.trust import Fact, trust_of
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.kind_display import common_kind
 from eval_toolkit.scorecards.parts import WHOLE
 
 if TYPE_CHECKING:
@@ -58,16 +64,21 @@ def sections(
 def _compared(first: Run, other: Run, wanted: Wanted) -> RunComparison | str:
     """Return the comparison, or the reason why it is impossible."""
     try:
-        return compared_runs(
-            [first, other],
-            confidence=wanted.confidence,
-            n_resamples=wanted.n_resamples,
-            seed=wanted.seed,
-        )
+        return _compared_by((first, other), wanted)
     except MissingExtraError:
         raise
     except EvalToolkitError as error:
         return str(error)
+
+
+def _compared_by(runs: tuple[Run, Run], wanted: Wanted, **options: Any) -> RunComparison:
+    return compared_runs(
+        runs,
+        confidence=wanted.confidence,
+        n_resamples=wanted.n_resamples,
+        seed=wanted.seed,
+        **options,
+    )
 
 
 def _refused(anchor: str, pair: tuple[str, str], why: str, wanted: Wanted) -> Section:
@@ -116,7 +127,7 @@ def _section(
     page = run_comparison_page(runs, result, drawn)
     first = _first(result)
     # The table of settings stands by itself, with longer texts.
-    tables = page.tables[1:] if result.config_differences else page.tables
+    tables = [*page.tables[1 if result.config_differences else 0 :], *_by_part(runs, first, wanted)]
     return Section(
         id=anchor,
         menu="Comparison" if anchor == "differences" else f"{b} vs {a}",
@@ -142,6 +153,20 @@ def _section(
             "remarks": [named_text(note, pair) for note in dict.fromkeys(page.notes)],
         },
     )
+
+
+def _by_part(runs: tuple[Run, Run], first: RunDifference | None, wanted: Wanted) -> Iterator[Table]:
+    """Yield the differences in the main metric by the parts that the kind of both runs reports."""
+    by = getattr(common_kind(runs), "by", None)
+    if by is None or first is None or first.part != WHOLE:
+        return
+    try:
+        found = _compared_by(runs, wanted, metrics=[first.metric], by=[by])
+    except EvalToolkitError:  # the runs have no such parts in common
+        return
+    cells = [cell for cell in found.cells if cell.part != WHOLE]
+    if len(cells) > 1:
+        yield replace(comparison_table(cells, found), title=f"{first.metric} by {by}")
 
 
 class _Setting(NamedTuple):
@@ -229,8 +254,9 @@ def _forest(
         plot_differences(values, value_label=f"{b} minus {a}"),
         anchor=anchor,
         title=title,
-        caption=f"{b} minus {a}. Blue with ↑: {b} is better; red with ↓: {b} is worse; grey and "
-        f"hollow: no significant difference.{more}",
+        caption=f"{b} minus {a}. Blue with ↑: {b} is better; red with ↓: {b} is worse; black with ≠: "
+        "they differ in a metric without a better direction; grey and hollow: no significant "
+        f"difference.{more}",
         bars=bars_of(values, reference=0.0, signed=True),
     )
 
@@ -281,7 +307,8 @@ def _overview(
         menu="Comparison",
         title=f"Every run against {names[0]}",
         template="differences.html",
-        lead=f"p (Holm) is corrected for the number of runs, {len(names) - 1}.",
+        lead=f"{_overview_answer(names, firsts, adjusted)} p (Holm) is corrected for the number of "
+        f"runs, {len(names) - 1}.",
         data=_EMPTY
         | {
             "pair": ("", ""),
@@ -290,6 +317,34 @@ def _overview(
         },
         notes=["the sections below correct for metrics and slices, not for the number of runs"],
     )
+
+
+def _overview_answer(
+    names: Sequence[str],
+    cells: Sequence[RunDifference | None],
+    adjusted: Sequence[float | None],
+) -> str:
+    """Return a sentence on which later runs are better or worse than the first."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, cell, p in zip(names[1:], cells, adjusted, strict=True):
+        verdict = "" if cell is None else _verdict(cell, p)
+        metric = "" if cell is None else f" in {cell.metric}"
+        found.setdefault((verdict, metric), []).append(name)
+    said = []
+    for (verdict, metric), some in found.items():
+        listed = f"{', '.join(some[:-1])} and {some[-1]}" if len(some) > 1 else some[0]
+        verb = "is" if len(some) == 1 else "are"
+        phrase = _COMPARED.get(verdict, "not compared with")
+        said.append(f"{listed} {verb} {phrase} {names[0]}{metric}")
+    return "; ".join(said) + "."
+
+
+_COMPARED = {
+    "better": "better than",
+    "worse": "worse than",
+    "different": "different from",
+    "no significant difference": "not significantly different from",
+}
 
 
 def _holm(cells: Sequence[RunDifference | None]) -> list[float | None]:
@@ -327,6 +382,6 @@ def _overview_figure(values: dict[str, dict[str, Any]], baseline: str) -> Figure
         anchor="differences-runs",
         title="Difference from the first run",
         caption=f"Each run minus {baseline}, by the metric in the table. Blue with ↑: better; red "
-        "with ↓: worse; grey and hollow: no significant difference.",
+        "with ↓: worse; black with ≠: different; grey and hollow: no significant difference.",
         bars=bars_of(values, reference=0.0, signed=True),
     )

@@ -11,7 +11,7 @@ from eval_toolkit._internal.tables.sources import checked_place, connection, pla
 from eval_toolkit._internal.validation import IntArray
 from eval_toolkit._internal.words import number
 from eval_toolkit.errors import EvalToolkitError
-from eval_toolkit.inference import clustered_rate, wilson_interval
+from eval_toolkit.inference import clustered_rate, score_interval
 from eval_toolkit.inference.survival_data import no_event_bound
 from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.runs import Run
@@ -47,7 +47,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
                 f"no curve of {title.lower()}: {told.get('reason') or 'no rollout was observed'}"
             )
             continue
-        if wanted.charts:
+        if wanted.charts and curve["depth"] > 1:
             figures.append(_figure(curve, title, label, name))
         else:
             tables.append(_curve_table(curve, title))
@@ -74,7 +74,7 @@ def overlaid(runs: Sequence[Run], names: Sequence[str], anchor: str) -> list[Fig
         stored = (run.results_full or {}).get("rollouts")
         told = stored.get("survival") if isinstance(stored, Mapping) else None
         curve = None if told is None else _every_turn(told, _looks_at_the_end(run))
-        if curve is None:
+        if curve is None or curve["depth"] == 1:  # a single turn is no curve
             return []
         curves[name] = curve
     from eval_toolkit.report.figures import drawn
@@ -123,8 +123,8 @@ def _every_turn(stored: Any, at_the_end: bool = False) -> dict[str, Any] | None:
         failed = float(events[times <= turn].sum())
         risk = float(at_risk[next_]) if next_ < len(times) else 0.0
         if alone and risk == n - float(events[times < turn].sum()):  # no earlier censoring
-            wilson = wilson_interval(round(failed), n, confidence=level)
-            ends = 1.0 - float(wilson.high), 1.0 - float(wilson.low)  # type: ignore[arg-type]
+            low_end, high_end = score_interval(round(failed) / n, n, confidence=level)
+            ends = 1.0 - high_end, 1.0 - low_end
             methods.add("wilson")
         elif left == 1.0:
             few = stored["n_groups"] == 1

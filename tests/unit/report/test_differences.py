@@ -63,7 +63,7 @@ class TestRows:
         figure = section.data["figures"][0]
         cells = compared_runs([rows_run, other_run], n_resamples=50).cells
         own = [cell for cell in cells if (cell.scorer, cell.part) == ("good", "all")]
-        known = ("better", "worse")
+        known = ("better", "worse", "different")
         told = {one.name: one.tone for one in figure.bars if one.tone}
         assert told == {
             cell.metric: cell.verdict if cell.verdict in known else "undecided"
@@ -321,3 +321,37 @@ def test_a_setting_that_differs_stands_at_the_top(
         "b",
     ]
     assert not page.all("b")
+
+
+class TestOneTurn:
+    """Rollouts of one turn with categories: no curve, but the differences by category."""
+
+    @staticmethod
+    def run(folder: Path, word: str) -> Run:
+        rows = [
+            {"id": f"s{n}", "prompt": f"prompt {n}", "category": "story" if n % 2 else "plain"}
+            for n in range(24)
+        ]
+        found = run_rollouts(
+            rows,
+            lambda prompt: word if int(prompt.split()[1]) % 2 else "No.",
+            folder / word,
+            scorer=lambda reply: reply == "Sure.",
+        )
+        assert found.run is not None
+        return found.run
+
+    def test_categories_and_no_survival(self, tmp_path: Path) -> None:
+        runs = [self.run(tmp_path, word) for word in ("Sure.", "Well.")]
+        (section,) = sections(*runs, wanted=WANTED)
+        assert not any("without a failure" in figure.title for figure in section.data["figures"])
+        table = section.data["tables"][-1]
+        assert table.title == "attack_success by category"
+        told = {row[0]: row[-1] for row in table.texts()}
+        assert told["category=story"] == "better"
+        assert told["category=plain"] == "no significant difference"
+
+    def test_three_runs_have_an_answer(self, tmp_path: Path) -> None:
+        runs = [self.run(tmp_path, word) for word in ("Sure.", "Well.", "Hm.")]
+        overview = sections(*runs)[0]
+        assert overview.lead.startswith("Well. and Hm. are better than Sure. in attack_success.")

@@ -159,9 +159,10 @@ _COLOURS = {
     "": PALETTE["negative"],
     "better": PALETTE["negative"],
     "worse": PALETTE["positive"],
+    "different": NEUTRALS["ink"],
     "undecided": PALETTE["baseline"],
 }
-_SIGNS = {"better": "↑", "worse": "↓"}
+_SIGNS = {"better": "↑", "worse": "↓", "different": "≠"}
 
 
 def _is_clear(record: Mapping[str, Any], verdict: str, open_at: float | None) -> bool:

@@ -90,7 +90,7 @@ def plot_differences(
     values : mapping of str to result
         `PairedBootstrapCI` or other values accepted by `plot_forest`. ``p_value`` and
         ``p_adjusted`` are shown in tooltips. A ``verdict`` of "better" is blue with ↑, "worse" is
-        red with ↓, any other is grey and hollow.
+        red with ↓, "different" is black with ≠, any other is grey and hollow.
     value_label : str, default "Difference"
         Label of the differences, such as "ROC-AUC of B − A".
     title, figsize

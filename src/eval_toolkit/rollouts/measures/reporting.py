@@ -105,7 +105,8 @@ def _read(column: str, scorers: Sequence[TextScorer]) -> tuple[bool | None, tupl
     scorer = max(of, key=lambda one: len(one.name))  # "tox_free_mean" is not of "tox"
     bounds = getattr(scorer, "bounds", _NO_BOUNDS)
     # Later turns are reached by different conversations, so that lower is not better there.
-    neither = column == f"{scorer.name}_probe_mean" or column.startswith(f"{scorer.name}_turn_")
+    later = column.startswith(f"{scorer.name}_turn_") and column != f"{scorer.name}_turn_1"
+    neither = later or column == f"{scorer.name}_probe_mean"
     return (None if neither else not scorer.higher_is_worse), bounds
 
 

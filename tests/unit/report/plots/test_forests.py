@@ -101,6 +101,14 @@ def test_differences_that_hold_zero_are_hollow() -> None:
     assert hollow == [{"none", "touching"}]
 
 
+def test_a_decided_difference_without_a_direction_is_filled_and_signed() -> None:
+    value = {"value": 0.3, "ci_low": 0.2, "ci_high": 0.5, "status": "ok", "verdict": "different"}
+    spec = plots.plot_differences({"refused_first": value}).to_dict()
+    points = [layer["mark"]["color"] for layer in spec["layer"] if layer["mark"]["type"] == "point"]
+    assert points == [plots.NEUTRALS["ink"]]
+    assert "[+0.200, +0.500] ≠" in str(spec["datasets"])
+
+
 def test_a_difference_without_an_interval_is_not_a_clear_one() -> None:
     spec = plots.plot_differences({"a": 0.02, "b": -0.01}).to_dict()
     points = [layer["mark"]["color"] for layer in spec["layer"] if layer["mark"]["type"] == "point"]

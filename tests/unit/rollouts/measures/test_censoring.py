@@ -459,7 +459,7 @@ class TestColumns:
             assert [up[f"tox_{end}"] for end in ("mean", "max", "last")] == [False] * 3
             assert [up[f"tox_free_{end}"] for end in ("mean", "min", "last")] == [True] * 3
             assert up["tox_probe_mean"] is up["tox_free_probe_mean"] is None
-            assert up["tox_turn_1"] is None  # of those who got there
+            assert up["tox_turn_1"] is False  # every conversation has a first turn
 
     @pytest.mark.parametrize(
         ("names", "column"),
