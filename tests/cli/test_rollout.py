@@ -1,6 +1,7 @@
 """``eval-toolkit rollout``: what its tables say, and one line for what cannot be done."""
 
 import csv
+import io
 import json
 import re
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import pytest
 from tests.cli.conftest import Command
 from tests.support.model_fixture import fetched_toxicity_scorer
 
-from eval_toolkit.rollouts import rollouts_of
+from eval_toolkit.rollouts import rollouts_of, run_rollouts
 from eval_toolkit.runs import Run
 
 REFUSES = "scripted:I'm sorry, I can't help with that."
@@ -578,3 +579,51 @@ class TestColumns:
         _, out, _ = command("rollout", *options, "--seeds", seeds)
         said = "seeds of xs.csv: prompt from 'prompt', id from 'id', category from 'type'"
         assert said in out
+
+
+class TestFirstTries:
+    """What a newcomer types first, and its answer."""
+
+    def test_a_server_that_cannot_be_reached_is_one_line(
+        self, command: Command, tmp_path: Path
+    ) -> None:
+        (tmp_path / "p.txt").write_text("one\ntwo\n")
+        code, out, err = command(
+            *("rollout", tmp_path / "p.txt", "--target", "openai:bot", "--quiet"),
+            *("--base-url", "http://127.0.0.1:9/v1", "--max-tries", "1"),
+            *("--scorer", "keywords:fool", "--out", tmp_path / "run"),
+        )
+        assert (code, out) == (3, "")
+        assert "no request was answered: 2 × turn 1: the target: 127.0.0.1:9" in err
+
+    def test_lines_on_standard_input_are_prompts(
+        self, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for text, n in (("Insult me, please.\nDo it.\n", 2), ("id,prompt\na,Hi you\n", 1)):
+            stream = io.TextIOWrapper(io.BytesIO(text.encode()))
+            monkeypatch.setattr("sys.stdin", stream)
+            code, out, _ = command(
+                *("rollout", "-", "--target", "scripted:No.", "--scorer", "keywords:fool"),
+                *("--quiet", "--out", tmp_path / f"run{n}", "--json"),
+            )
+            assert (code, json.loads(out)["n_rollouts"]) == (0, n)
+
+    def test_repeated_answers_name_the_temperature(self, command: Command, tmp_path: Path) -> None:
+        (tmp_path / "p.txt").write_text("one\ntwo\n")
+        asked = ("--target", "scripted:No.", "--scorer", "keywords:fool", "--quiet")
+        asked += ("--rollouts-per-seed", "2", "--out", tmp_path / "run", "--temperature", "1")
+        code, out, _ = command("rollout", tmp_path / "p.txt", *asked)
+        assert code == 0
+        assert "the target repeats its answers at --temperature 1" in out
+
+    def test_one_number_has_one_interval(self, command: Command, tmp_path: Path) -> None:
+        run = run_rollouts(
+            [f"prompt {n}" for n in range(30)],
+            lambda prompt: "fool" if prompt in ("prompt 1", "prompt 2") else "No.",
+            tmp_path / "run",
+            scorer="keywords:fool",
+        )
+        code, out, _ = command("rescore", tmp_path / "run", "--asr-at", "1")
+        assert code == 0
+        assert f"{run.card['attack_success'].ci:.3f}" == "0.067 [0.012, 0.213]"
+        assert "0.933 [0.787, 0.988]" in out

@@ -98,7 +98,10 @@ def _about_sameness(done: Outcome) -> list[str]:
     for graph in done.attempts:
         said = tuple((str(node.probe), str(node.response)) for node in graph.nodes())
         seen.setdefault(graph.unit_id, []).append(said)
-    again = "with models --temperature is 0 by default"
+    temperature = (done.results["config"]["system"].get("decoding") or {}).get("temperature")
+    again = "at --temperature 0, the default, a model repeats its answers"
+    if temperature:
+        again = f"the target repeats its answers at --temperature {temperature:g}"
     notes = []
     if max(map(len, seen.values())) > 1 and all(len(set(one)) == 1 for one in seen.values()):
         notes.append(f"all rollouts of each seed are identical and count as one; {again}")

@@ -18,11 +18,12 @@ from eval_toolkit.cli._asking import (
     reasoning_option,
     resumable,
 )
+from eval_toolkit.cli._cells import reasons
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._rollout_page import planned_page, rollout_page
 from eval_toolkit.cli._scorers import about, load_scorers
-from eval_toolkit.errors import InvalidInputError, PluginError
+from eval_toolkit.errors import InvalidInputError, ModelError, PluginError
 from eval_toolkit.models import available_models
 from eval_toolkit.models.responses import REASONING_TAGS
 from eval_toolkit.protocols import Model
@@ -32,6 +33,7 @@ from eval_toolkit.rollouts.attacks.loading import named_attack
 from eval_toolkit.rollouts.measures.measuring import POLICIES
 from eval_toolkit.rollouts.scorers import available_scorers
 from eval_toolkit.rollouts.seeds import seed_columns
+from eval_toolkit.runs import Outcome
 from eval_toolkit.seeds import DEFAULT_SEED
 
 _COLUMNS = ("prompt", "id", "topic", "category", "safe")
@@ -184,7 +186,7 @@ def rollout(
     """Test a target with multi-turn attacks: when and how it fails.
 
     PROMPTS is a file of seed prompts: .txt (one per line), .csv, .tsv, .json, .jsonl, .parquet or
-    .xlsx; - is standard input. Every probe and answer is stored; run the same command again to resume after an
+    .xlsx; - is standard input, also with one prompt per line. Every probe and answer is stored; run the same command again to resume after an
     interruption. Runs can be compared and gated (`compare`, `gate`); `transcripts` prints the
     conversations. Exit with 3 if more rollouts failed than --max-error-rate allows.
     """
@@ -226,10 +228,20 @@ def rollout(
         done = run_rollouts(
             system, units, folder, on_progress=bar, **asking, **asked.counted, **asked.engine
         )
+        nodes = (node for graph in done.attempts for node in graph.nodes())
+        if done.too_many_errors and done.n_failed_requests and not any(n.response for n in nodes):
+            raise ModelError(_unanswered(done))
     page = rollout_page(done)
     asked.output.emit(replace(page, notes=[*page.notes, *notes]))
     if done.too_many_errors:
         raise click.exceptions.Exit(EXIT_FAILED)
+
+
+def _unanswered(done: Outcome) -> str:
+    """Return why no request was answered, and how to retry."""
+    (why, *_) = reasons(done.records, ("attack_success",)) or ["no reason given"]
+    again = "" if done.run is None else f"; run the same command again to retry ({done.run.path})"
+    return f"no request was answered: {why}{again}"
 
 
 def _one_file(argument: str | None, option: str | None) -> str:

@@ -1,5 +1,6 @@
 """Files of seed prompts as texts and rows with locations."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,14 +8,22 @@ from eval_toolkit._internal import tables
 from eval_toolkit._internal.files import is_file
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError
 
+_NAME = re.compile(r'"?[\w.-]+"?')
+_SEPARATOR = re.compile("[,;\t]")
+
 Item = tuple[str, Any]
 """Location, for messages, and the item: a text or a mapping."""
 
 
-def read_items(path: Path) -> list[Item]:
-    """Return the prompts in a file as texts or rows; ``-`` is standard input."""
+def read_items(path: Path, *, columns: bool = False) -> list[Item]:
+    """Return the prompts in a file as texts or rows; ``-`` is standard input.
+
+    Standard input without a header of column names has one prompt per line, unless ``columns``.
+    """
     if str(path) != tables.STDIN and not is_file(path):
         raise MissingFileError(f"{path}: no such file")
+    if str(path) == tables.STDIN and not columns and (lines := _prose(path)):
+        return lines
     if path.name.lower().removesuffix(".gz").endswith(".txt"):
         return [(f"{path}: line {n}", line.strip()) for n, line in tables.read_lines(path)]
     try:
@@ -27,3 +36,14 @@ def read_items(path: Path) -> list[Item]:
         if not isinstance(value, (str, dict)):
             raise ArtifactError(f"{place} is {value!r:.60}; it must be a text or an object")
     return items
+
+
+def _prose(path: Path) -> list[Item]:
+    """Return the lines of standard input; none if it begins with a header or as JSON."""
+    (file,) = tables.expand_paths([path])
+    if tables.media_type_of(file) not in (tables.CSV, tables.TSV):
+        return []
+    lines = tables.read_lines(file)
+    if all(_NAME.fullmatch(cell.strip()) for cell in _SEPARATOR.split(lines[0][1])):
+        return []
+    return [(f"stdin: line {n}", line.strip()) for n, line in lines]

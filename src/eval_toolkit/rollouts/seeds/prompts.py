@@ -200,7 +200,7 @@ def load_seeds(
     ('1', 'homonyms', True)
     """
     validation.choice(order, "order", ("file", "shuffled"))
-    named = {
+    given = {
         "prompt": prompt,
         "id": id,
         "topic": topic,
@@ -209,7 +209,8 @@ def load_seeds(
         "target": target,
     }
     file = Path(path)
-    seeds = _seeds(read_items(file), str(file), {k: v for k, v in named.items() if v is not None})
+    named = {field: column for field, column in given.items() if column is not None}
+    seeds = _seeds(read_items(file, columns=bool(named)), str(file), named)
     if order == "shuffled":
         drawn = validation.integer(seed, "seed")
         seeds.sort(key=lambda one: derive_seed(drawn, "seed prompts", one.id))
@@ -274,8 +275,9 @@ def seed_columns(path: str | Path, **named: str | None) -> dict[str, str]:
     >>> seed_columns(path)
     {'prompt': 'prompt', 'id': 'id', 'category': 'type'}
     """
-    rows = [item for _, item in read_items(Path(path)) if isinstance(item, Mapping)]
     told = {field: column for field, column in named.items() if column is not None}
+    items = read_items(Path(path), columns=bool(told))
+    rows = [item for _, item in items if isinstance(item, Mapping)]
     return _columns(rows, str(path), told) if rows else {}
 
 
