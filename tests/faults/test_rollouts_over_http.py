@@ -73,7 +73,7 @@ class Server(FaultServer):
 def model_at(server: FaultServer) -> OpenAICompatible:
     options: dict[str, Any] = {
         "retry_wait_s": 0.0,
-        "timeout_s": 1.0,
+        "timeout_s": 5.0,  # far more than an answer takes, also beside much other work
         "max_tries": MAX_TRIES,
         "concurrency": 64,
     }

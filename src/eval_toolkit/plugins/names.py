@@ -174,8 +174,8 @@ def imported(kind: str, name: str, place: str) -> Any:
     what = described(kind, name)
     file, dot, attribute = place.rpartition(".py:")
     if dot:
-        module = f"{PurePath(file).name}:{attribute}"
-        raise PluginError(f"{what}: write {module}, the module without .py, from its folder")
+        importable = f"{PurePath(file).name}:{attribute}"
+        raise PluginError(f"{what}: write {importable}, the module without .py, from its folder")
     match = EntryPoint.pattern.match(place)
     if match is None or not match["attr"]:
         raise PluginError(f"{what}: {place!r} is not package.module:object")

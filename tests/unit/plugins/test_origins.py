@@ -310,10 +310,10 @@ class TestOneWay:
                 *("tasks/measuring.py", "tasks/rescoring.py", "tasks/grading.py"),
             }),
             ("load_model", {
-                *("cli/_models.py", "models/callables.py"),
+                *("cli/_models.py", "models/callables.py", "tasks/rescoring.py"),
                 *("graders/judges/judge.py", "rollouts/attacks/asking.py"),
             }),
-            ("load_task", {"cli/_tasks.py", "tasks/running.py"}),
+            ("load_task", {"cli/_tasks.py", "tasks/running.py", "tasks/rescoring.py"}),
             ("as_model", {
                 *("models/loading.py", "rollouts/participants.py"),
                 *("tasks/asking.py", "tasks/running.py"),
