@@ -111,7 +111,7 @@ class SurvivalCurve(Displayed):
         Returns
         -------
         BootstrapCI
-            Without resamples; never of zero width. Wilson's interval for a simple share of
+            Without resamples; never of zero width. `score_interval` for a simple share of
             independent rows: none was censored before the time or not observed at all, none has a
             weight, and no method was requested. Otherwise that of the curve.
 
@@ -126,7 +126,7 @@ class SurvivalCurve(Displayed):
         --------
         >>> curve = kaplan_meier([1, 2, 3, 3, 3], [1, 1, 0, 0, 0])
         >>> f"{curve.failure_by(2):.2f}"
-        '0.40 [0.12, 0.77]'
+        '0.40 [0.07, 0.77]'
         """
         seen, when = self._up_to(time)
         place = seen.last_at(when)

@@ -226,8 +226,9 @@ class TestSeveralRollouts:
     @pytest.mark.parametrize(("failures", "n"), [(0, 3), (1, 8), (30, 30)])
     def test_curve_and_cell_agree_at_the_ends_too(self, failures, n):
         curve = kaplan_meier([1] * n, [True] * failures + [False] * (n - failures)).failure_by(1)
-        wilson = wilson_interval(failures, n)
-        assert (curve.ci_low, curve.ci_high) == pytest.approx((wilson.low, wilson.high))
+        graphs = [chain(at < failures, unit=f"u{at}") for at in range(n)]
+        cell = carded(graphs)["attack_success"]
+        assert (curve.ci_low, curve.ci_high) == pytest.approx((cell.ci.ci_low, cell.ci.ci_high))
         asked = kaplan_meier([1, 1, 2, 2], [1, 0, 1, 0], method="log-log").failure_by(1)
         assert asked.method == "log-log"
 
