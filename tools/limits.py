@@ -85,7 +85,7 @@ LIMITS = {
 }
 
 CEILINGS = {
-    "lines in src": 166_000,
+    "lines in src": 168_000,
     "score FILE --by: functions": 440,
     "run capitals --limit 2: functions": 1_111,
     "rollout, two seeds: functions": 1_251,

@@ -90,7 +90,8 @@ def answers_page(done: Outcome) -> Page:
 
 def task_page(task: BaseTask[Any], done: Outcome, *, asks: bool = True) -> Page:
     """Return the page of a run; ``asks`` states whether repeating the command queries the model."""
-    done = priced(done)
+    if PRICES in click.get_current_context().meta:
+        done = priced(done)
     config = done.results["config"]
     lead = [
         f"task {task.NAME}, model {config['model']['name']}: {_counted(done, config)}",

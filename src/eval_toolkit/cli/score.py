@@ -162,7 +162,8 @@ def _score_files(
     if chosen_on is not None:
         *preds, chosen_on = preds
     found = read_predictions(preds, replace(wanted, text=asked.text))
-    check_threshold(found, asked.threshold)
+    if asked.threshold is not None:
+        check_threshold(found, asked.threshold)
     if save is not None:
         _check_saving(found, save, asked.overwrite, wanted)
     chosen = None if chosen_on is None else _chosen(found, wanted, chosen_on, asked.select)
@@ -198,8 +199,11 @@ def _score_files(
     name = f"score-{sha256_text(canonical_json(config))[:12]}" if save is None else save.name
     done = drive(kind, name=name)
     lead = _lead(found, config, sampling.made(resamples_of(done)))
+    page = blocks_page(done, config, lead, sampling)
+    if asked.metrics:  # the default ones have no rate to reach
+        page = _with_thresholds(page, kind)
     output.emit(
-        _with_doubts(_with_thresholds(blocks_page(done, config, lead, sampling), kind), found),
+        _with_doubts(page, found),
         inputs=[*inputs, *([save] if save else [])],
         first=None
         if save is None

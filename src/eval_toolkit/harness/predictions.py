@@ -151,7 +151,8 @@ def score_predictions(
             f"`out` requires rows with ids; none of the columns {', '.join(IDS)} exists, and row "
             "numbers are not ids; pass the column as `id_col`"
         )
-    check_threshold(found, threshold)
+    if threshold is not None:
+        check_threshold(found, threshold)
     specs = chosen_metrics(metrics, at=threshold)
     how = SummarySpec() if summary is None else summary
     kind = PredictionsKind(
@@ -327,9 +328,9 @@ def not_probabilities(scores: FloatArray) -> str:
     return f"needs probabilities, but the scores range from {low:g} to {high:g}"
 
 
-def check_threshold(found: Predictions, threshold: float | None) -> None:
+def check_threshold(found: Predictions, threshold: float) -> None:
     """Raise if a threshold is a percentage and the scores are probabilities."""
-    if threshold is None or not 1.0 < threshold <= 100.0:
+    if not 1.0 < threshold <= 100.0:
         return
     for name, scores in found.scores.items():
         if not not_probabilities(scores):

@@ -218,8 +218,10 @@ class AskingDriver(Driver):
             records=found.subjects,
             tables={UNITS: stored, RESPONSES: answers, **self.kind.tables(attempts)},
         )
-        replaced = _replaced(begun.get("config") or {}, config, found.n_reused)
-        return replace(found, run=run, notes=(*found.notes, *replaced))
+        if begun:
+            replaced = _replaced(begun.get("config") or {}, config, found.n_reused)
+            found = replace(found, notes=(*found.notes, *replaced))
+        return replace(found, run=run)
 
     def _counts(self, found: Outcome) -> dict[str, int]:
         return {
