@@ -1,7 +1,7 @@
 """Measure the package against the limits of its design: python tools/limits.py [--walks].
 
 Prints a table in Markdown, and exits with 1 if a ceiling is exceeded. Where the limit of the design is not
-met, the ceiling is what was measured and 2 % more; it is lowered when less is measured, and never raised
+met, the ceiling is what was measured and 2 % more; it is lowered when less is measured
 (docs/adr/0030). The walks follow a command through the package and count the distinct functions and class
 bodies that run, so they need the embedded model (make model) and take about half a minute.
 """
