@@ -122,7 +122,7 @@ def config_differences(run_a: Run, run_b: Run) -> tuple[ConfigDifference, ...]:
     if all(_prompts_differ_by_unit(config) for config in configs):
         found += _prompts(run_a, run_b)
     logs = [bool(told_imported(manifest)) for manifest in sides]
-    hashes = [{} if any(logs) else manifest.get("data_hashes") or {} for manifest in sides]
+    hashes = [{} if any(logs) else _mapping(manifest.get("data_hashes")) for manifest in sides]
     found += [
         ConfigDifference(f"data {name}", str(hashes[0][name]), str(hashes[1][name]))
         for name in hashes[0]
@@ -319,9 +319,14 @@ def _asked(request: StoredRequest) -> str:
     return "\n".join(f"{message.role.value}: {message.content}" for message in prompt)
 
 
+def _mapping(stored: Any) -> Mapping[str, Any]:
+    """Return a part of a manifest, empty if the file contains something else in its place."""
+    return stored if isinstance(stored, Mapping) else {}
+
+
 def _versions(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[ConfigDifference]:
     """Yield the versions of the package and of the code around it."""
-    versions = [(one.get("code_versions") or {}).get("eval_toolkit") for one in (a, b)]
+    versions = [_mapping(one.get("code_versions")).get("eval_toolkit") for one in (a, b)]
     commits = [one.get("git_sha") for one in (a, b)]
     for what, (one, other) in (("eval-toolkit", versions), ("git commit", commits)):
         if one and other and one != other:

@@ -282,9 +282,11 @@ class _Batch:
         counts: dict[tuple[str, int], int] = {}
         wanted = []
         for number, unit, attempt in numbers:
-            counts[str(unit), int(attempt)] = counts.get((str(unit), int(attempt)), 0) + 1
-            if (unit, attempt) in self._keys and counts[str(unit), int(attempt)] <= limit:
-                wanted.append(int(number))
+            key = unit, attempt
+            if key in self._keys:
+                counts[key] = counts.get(key, 0) + 1
+                if counts[key] <= limit:
+                    wanted.append(int(number))
         found: _Rows = {}
         # JSON is read in full if possible; of plain text only the beginning is shown.
         at_most = _CELL_BYTES if table == RESPONSES else 4 * _BEGINNING

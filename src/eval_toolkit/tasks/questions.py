@@ -308,6 +308,8 @@ def guess_columns(
         what: next((by_plain[_plain(one)] for one in some if _plain(one) in by_plain), None)
         for what, some in _NAMES.items()
     }
+    if not names:
+        raise MissingColumnError(f"{place}: the rows have no columns")
     there = ", ".join(map(repr, names))
     if answer is not None and answer not in names:
         raise MissingColumnError(f"{place}: there is no column {answer!r}; the columns are {there}")

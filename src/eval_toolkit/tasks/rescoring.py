@@ -367,7 +367,7 @@ class StoredAnswers(TaskKind):
             attempts=attempts,
             **{name: config.get(name, ()) if ks is None else ks for name, ks in given.items()},
         )
-        samples = task.samples(config["limit"], order=config["order"])
+        samples = task.samples(config.get("limit"), order=config["order"])
         ended = _ended(run, samples, task.seed, summary.confidence)
         samples = samples if ended is None else list(ended.samples)
         if isinstance(task, StoredSamples):

@@ -6,6 +6,7 @@ runs in a worker and is stopped after `SECONDS`.
 """
 
 import re
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
@@ -114,7 +115,11 @@ def is_simple(pattern: str, flags: int = 0) -> bool:
     """
     try:
         parser: Any = import_module("re._parser")
-        return _ways(parser.parse(pattern, flags)) <= _WAYS
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", FutureWarning
+            )  # "[[a]" may mean a set in a later Python
+            return _ways(parser.parse(pattern, flags)) <= _WAYS
     except (ImportError, AttributeError, ArithmeticError, TypeError, ValueError, RecursionError):
         return False  # unknown version of the parser: assume the worst
 

@@ -105,7 +105,8 @@ def verdicts_of(store: Store, shape: Shape, run: Run, main: str) -> Verdicts:
     }
     graders = _graders(run, shape, up)
     # Ids of a million records take longer than everything else: read them only if units repeat.
-    ((last,),) = store.query(shape.path, f"SELECT max(attempt) FROM {FROM}", [pattern(shape.path)])  # noqa: S608
+    last_attempt = f"SELECT max(TRY_CAST(attempt AS BIGINT)) FROM {FROM}"  # noqa: S608
+    ((last,),) = store.query(shape.path, last_attempt, [pattern(shape.path)])
     several = len(shape.values["scorer"]) != 1 or (last or 1) > 1
     unit = "hash(slice, unit_id)" if several else "file_row_number"
     found = store.table(
