@@ -213,6 +213,17 @@ class Run(Tabled):
         parts = {*(self.results.get("by_slice") or {})} - {*self.cells.slices}
         return [subject for subject in stored if subject[0] not in parts]
 
+    @property
+    def only_subject(self) -> tuple[str, str]:
+        """The one pair (slice, scorer) of a run of a task; raises `ArtifactError` if there are more."""
+        subjects = self.subjects
+        if len(subjects) != 1:
+            raise ArtifactError(
+                f"{self.path}: a run of a task has records of one slice and system, this one of "
+                f"{len(subjects)}"
+            )
+        return subjects[0]
+
     @cached_property
     def _layout(self) -> Layout | None:
         described = self.manifest["artifacts"].get(RECORDS)

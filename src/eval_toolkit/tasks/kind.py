@@ -272,8 +272,7 @@ def _described(model: Model) -> dict[str, Any]:
 
 def same_units(run: Run, samples: Iterable[Sample]) -> None:
     """Raise unless a task has the same units as a run."""
-    (subject,) = run.subjects
-    records = run.records(*subject)
+    records = run.records(*run.only_subject)
     there = dict(zip(records.unit_id.tolist(), records.content_hash.tolist(), strict=True))
     for sample in samples:
         if there.pop(sample.id, None) != sample.content_hash:

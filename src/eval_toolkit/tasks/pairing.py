@@ -322,10 +322,7 @@ def _common_samples(
     runs: tuple[Run, Run], task: BaseTask[Any], on_mismatch: str
 ) -> tuple[list[Sample], tuple[str, ...]]:
     """Return the samples common to both runs, and notes on the excluded ones."""
-    tables = []
-    for run in runs:
-        (subject,) = run.subjects
-        tables.append(run.records(*subject))
+    tables = [run.records(*run.only_subject) for run in runs]
     where = f"{runs[0].path} and {runs[1].path}"
     common = common_units(*tables, on_mismatch=on_mismatch, where=where)
     if not len(common):

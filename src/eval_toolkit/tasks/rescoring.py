@@ -454,6 +454,5 @@ def _ended(source: Run, samples: Sequence[Sample], seed: int, confidence: float)
     rule, told = source.manifest["config"].get("until"), source.results.get("stopping")
     if rule is None or told is None:
         return None
-    (subject,) = source.subjects
-    counted = set(source.records(*subject).unit_id.tolist())
+    counted = set(source.records(*source.only_subject).unit_id.tolist())
     return Ended.stored(told, rule, samples, counted, seed=seed, confidence=confidence)

@@ -243,6 +243,8 @@ class Endpoint:
 
     def goes_to(self, model: str) -> str:
         """Return a message that states where prompts go and which variable contains the key."""
+        if "aiohttp" not in sys.modules and find_spec("aiohttp") is None:
+            _aiohttp()  # raises: without it nothing is sent
         keys = [self._key_env] if self._key_env and os.environ.get(self._key_env) else []
         keys += self._headers_env.values()
         key = f"with the key in {' and '.join(keys)}" if keys else "without a key"
