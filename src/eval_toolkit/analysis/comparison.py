@@ -205,8 +205,6 @@ def compare_runs(
         _check_systems(matched, requested)
     tasks_of = partial(_tasks, specs=specs, curves=curves_of(first.manifest, second.manifest))
     work = _wholes_work(matched, requested, tasks_of)
-    if requested is None:
-        work = [(one, [_primary(task) for task in tasks]) for one, tasks in work]
     addressed = [one for one in requested or () if one.part is not None]
     default = () if addressed else scored_by(first, second)
     for name in default if by is None else part_names(by):
@@ -502,14 +500,6 @@ def _cell(
         return difference(cell, replace(task, spec=None, reason=folds.reason), units, draws)
     filled = difference(cell, task, units, draws)
     return replace(filled, reason="; ".join(filter(None, [folds.reason, filled.reason])))
-
-
-def _primary(task: Task) -> Task:
-    """Return a metric of a comparison that names none: means over parts are not tested.
-
-    They are other means of the same grades, and would enlarge the family of corrected p-values.
-    """
-    return task if task.macro_by is None else replace(task, tested=False)
 
 
 def _wholes(by_slice: Mapping[str, CommonUnits]) -> set[str]:

@@ -78,8 +78,6 @@ class Task:
     reason: str = ""
     macro_by: str | None = None
     """Named slice of the records whose parts are averaged with equal weight."""
-    tested: bool = True
-    """Whether the difference has a p-value and a verdict."""
     curve: CurveOf | None = None
     """Survival curve to estimate shares with, if conversations were cut short."""
 
@@ -209,8 +207,7 @@ def difference(cell: RunDifference, task: Task, units: CommonUnits, draws: Draws
             return replace(cell, status="skipped", reason=reason)
         if isinstance(spec, ColumnSpec):
             if task.macro_by is not None:
-                macro = _macro_difference(cell, values, draws)
-                return macro if task.tested or macro.p_value is None else _untested(macro)
+                return _macro_difference(cell, values, draws)
             return _mean_difference(cell, values, spec.bounds, draws)
         if isinstance(spec, (SumsSpec, StatisticSpec)) or columns != SCORED:
             return _redrawn_difference(cell, spec, values, draws)
@@ -430,12 +427,6 @@ def _shares(
         test="mcnemar-score" if groups is None else method,
         reason=reason,
     )
-
-
-def _untested(cell: RunDifference) -> RunDifference:
-    """Return a difference with its interval, without a p-value."""
-    why = "name it in `metrics` to test it"
-    return replace(cell, p_value=None, test="", reason=_joined(cell.reason, why))
 
 
 def _macro_difference(cell: RunDifference, values: _Values, draws: Draws) -> RunDifference:

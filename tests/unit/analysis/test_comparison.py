@@ -550,13 +550,13 @@ THREE = ["x"] * 10 + ["y"] * 20 + ["z"] * 30
 
 def test_a_macro_difference_that_does_not_vary_has_an_interval(tmp_path):
     a = part_run(tmp_path, "a", [1.0] * 60, THREE)
-    cell = compare_runs(a, a, metrics=["right_macro"])["q", "m", "right_macro"]
+    cell = compare_runs(a, a)["q", "m", "right_macro"]
     expected = paired_macro_interval([(0, 0, 10), (0, 0, 20), (0, 0, 30)])
     assert (cell.ci_low, cell.ci_high) == (expected.ci_low, expected.ci_high)
     assert cell.ci_low < 0.0 < cell.ci_high
     assert (cell.p_value, cell.verdict) == (1.0, "no significant difference")
     b = part_run(tmp_path, "b", [0.0] * 10 + [1.0] * 50, THREE)
-    cell = compare_runs(a, b, metrics=["right_macro"])["q", "m", "right_macro"]
+    cell = compare_runs(a, b)["q", "m", "right_macro"]
     assert (cell.delta, cell.verdict) == (pytest.approx(-1 / 3), "worse")
     reach = cell.ci_high - cell.delta  # which is as far as 1.96 standard errors
     assert cell.p_value == pytest.approx(2 * norm.sf(norm.ppf(0.975) / 3 / reach), rel=1e-6)
