@@ -144,7 +144,8 @@ class Measuring:
         if ended is not None:
             card = ended.card(card, records, metrics)
         notes = cut_off_notes(n_cut_off(records), len(records))
-        notes += _contained(task, samples, outcomes, records, self.graders)
+        if {type(one).__name__ for one in self.graders} & {"Match", "ExactMatch"}:
+            notes += _contained(task, samples, outcomes, records, self.graders)
         if self.sandbox not in ("", "jailed"):
             notes = [*notes, f"programs written by the model ran {self.sandbox}, not jailed"]
         return Graded(
@@ -170,7 +171,7 @@ def _contained(
     graders: Sequence[Grader],
 ) -> list[str]:
     """Return a note if many answers that are marked wrong contain a reference as words."""
-    from eval_toolkit.graders.match import Match  # not needed before there are answers
+    from eval_toolkit.graders.match import Match  # not needed by graders of choices
     from eval_toolkit.graders.texts import ExactMatch, Includes
 
     by = next((one for one in graders if isinstance(one, Match | ExactMatch)), None)
