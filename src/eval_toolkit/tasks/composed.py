@@ -190,7 +190,9 @@ class Task(BaseTask[str]):
             return
         parts = self._prompt.system, self._prompt.initial, self._prompt.instruction
         text = " ".join(filter(None, parts))
-        items = [self._items(subject, self.SAMPLE_SPLIT)[0] for subject in self.subjects]
+        items = (
+            item for subject in self.subjects for item in self._items(subject, self.SAMPLE_SPLIT)
+        )
         fields = list(dict.fromkeys(name for item in items for name in item))
         template = Template(text)
         if template.fields or set(template.doubled) & set(fields):
@@ -198,10 +200,14 @@ class Task(BaseTask[str]):
         wrong = next(iter(template.doubled), None)
         near = difflib.get_close_matches(wrong or "question", fields, n=1, cutoff=0.5) or fields
         what = "it has no placeholder" if wrong is None else f"there is no field {wrong!r}"
+        fix = (
+            f"insert a field, such as {{{near[0]}}} (the fields are {', '.join(map(repr, fields))})"
+            if fields
+            else "no item has a field to insert"
+        )
         raise InvalidInputError(
             f"task {self.NAME!r}: all {len(samples)} prompts would be the same, "
-            f"{one_line(text)!r:.80}: {what}; insert a field, such as {{{near[0]}}} (the fields "
-            f"are {', '.join(map(repr, fields))})"
+            f"{one_line(text)!r:.80}: {what}; {fix}"
         )
 
     def iterate_samples(
