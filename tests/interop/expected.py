@@ -39,7 +39,17 @@ class Fake(LM):
         return [fake_model.loglikelihood("", request.args[0])[0] for request in requests]
 
     def generate_until(self, requests):
-        return [fake_model.completion(request.args[0], self.answers) for request in requests]
+        return [
+            self._before_stops(fake_model.completion(context, self.answers), options["until"])
+            for context, options in (request.args for request in requests)
+        ]
+
+    @staticmethod
+    def _before_stops(answer, until):
+        """Cut an answer at the first stop string, as models do."""
+        for stop in [until] if isinstance(until, str) else until:
+            answer = answer.partition(stop)[0]
+        return answer
 
 
 def given(splits):
