@@ -35,7 +35,7 @@ def asked(n: int, turn: int = 1) -> str:
 PASSING = {
     1: ["429"],
     2: ["500", "503"],
-    3: ["hang"],
+    3: ["503"],
     4: ["garbage"],
     5: ["empty"],
     6: ["reset"],
@@ -70,14 +70,14 @@ class Server(FaultServer):
         del fault_server.ODD_MESSAGES["blank"]
 
 
-def model_at(server: FaultServer) -> OpenAICompatible:
-    options: dict[str, Any] = {
-        "retry_wait_s": 0.0,
-        "timeout_s": 5.0,  # far more than an answer takes, also beside much other work
-        "max_tries": MAX_TRIES,
-        "concurrency": 64,
-    }
-    return OpenAICompatible("toy", base_url=server.url, **options)
+def model_at(
+    server: FaultServer, *, timeout_s: float = 120.0, max_tries: int = MAX_TRIES
+) -> OpenAICompatible:
+    """Return a model whose answers take far less than the timeout, also beside much other work."""
+    options: dict[str, Any] = {"retry_wait_s": 0.0, "concurrency": 64}
+    return OpenAICompatible(
+        "toy", base_url=server.url, timeout_s=timeout_s, max_tries=max_tries, **options
+    )
 
 
 def rolled_out(server: FaultServer, folder: Path, concurrency: int | None = None) -> Outcome:
@@ -194,6 +194,19 @@ def test_concurrency_changes_no_byte(tmp_path: Path) -> None:
     for name in ("records.parquet", "turns.parquet", "results.json"):
         one, many = (tmp_path / at_once / name for at_once in ("1", "64"))
         assert one.read_bytes() == many.read_bytes(), name
+
+
+def test_a_request_without_an_answer_is_asked_again(tmp_path: Path) -> None:
+    """As often as allowed, which is far more often than a busy machine answers too late."""
+    with Server(script={asked(3): ["hang"], asked(3, 2): ["hang"]}) as server:
+        target = model_at(server, timeout_s=1.0, max_tries=60)
+        system: System[Any, Any] = System(Static(), target, large)
+        done = run_rollouts(system, SEEDS[3:4], tmp_path / "r", depth=2)
+        seen = dict(server.app.asked)
+    assert [node.status for node in done.attempts[0].nodes()] == ["ok", "ok"]
+    assert seen[asked(3)] >= 2
+    assert seen[asked(3, 2)] >= 2
+    assert done.usage["n_retries"] == sum(seen.values()) - 2
 
 
 def test_a_tester_that_fails_leaves_the_others_alone(tmp_path: Path) -> None:
