@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -23,14 +23,15 @@ from eval_toolkit.models.openai_compatible.wire import (
     read_text,
 )
 from eval_toolkit.models.prices import HIGHEST_PRICE
-from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Prompt
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 from eval_toolkit.models.servers import the_server
 from eval_toolkit.plugins import refuse_address
 
 if TYPE_CHECKING:  # not needed for generation
     from eval_toolkit.models.openai_compatible.report import EndpointReport
-    from eval_toolkit.models.openai_compatible.scoring import Scoring, Server
+    from eval_toolkit.models.openai_compatible.scored import Score
+    from eval_toolkit.models.openai_compatible.scoring import Scoring, Server, Work
 
 __all__ = ["OpenAICompatible"]
 
@@ -316,7 +317,9 @@ class OpenAICompatible:
         Parameters
         ----------
         request : LoglikelihoodRequest
-            Request; conversations need a server that applies its template (``/apply-template``).
+            Request; conversations need a server that applies its template (llama.cpp's
+            ``/apply-template``, vLLM's ``/v1/chat/completions/render``, or ``/tokenize`` with
+            messages).
 
         Returns
         -------
@@ -332,9 +335,9 @@ class OpenAICompatible:
 
         scoring = await self._proven()
         work = Work()
-        prompt = await self._as_text(request.prompt) or self._start_text
         unique = list(dict.fromkeys(request.continuations))
-        found = dict(zip(unique, await scoring.scores(prompt, unique, work), strict=True))
+        made = await self._scores(scoring, request.prompt, unique, work)
+        found = dict(zip(unique, made, strict=True))
         scores = [found[continuation] for continuation in request.continuations]
         greedy = [score.is_greedy for score in scores]
         cost = self._endpoint.cost(work.prompt_tokens, work.completion_tokens)
@@ -349,19 +352,28 @@ class OpenAICompatible:
             ),
         )
 
-    async def _as_text(self, prompt: str | tuple[Message, ...]) -> str:
+    async def _scores(
+        self, scoring: "Scoring", prompt: Prompt, continuations: Sequence[str], work: "Work"
+    ) -> "list[Score]":
+        from eval_toolkit.models.openai_compatible.scoring import MISSING, split_tokens
+
         if isinstance(prompt, str):
-            return prompt
+            return await scoring.scores(prompt or self._start_text, continuations, work)
         try:
-            return await self._server.rendered([message.to_dict() for message in prompt])
+            said = await self._server.rendered([message.to_dict() for message in prompt])
+            if not isinstance(said, str):
+                before, after = await split_tokens(self._server, said, continuations)
         except ModelError as error:
-            if error.kind not in ("not_found", "bad_request", "garbled"):
+            if error.kind not in MISSING:
                 raise
             raise ModelError(
                 f"the log-likelihood after a conversation needs the server's template, and {error}; "
                 "format the prompt as text instead (formatter 'concat', or a chat template)",
                 kind="unsupported",
             ) from None
+        if isinstance(said, str):
+            return await scoring.scores(said, continuations, work)
+        return await scoring.by_ids(before, after, work)
 
     async def _proven(self) -> "Scoring":
         """Return the scoring method, verified once; concurrent callers wait for it."""
