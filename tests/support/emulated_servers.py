@@ -84,7 +84,7 @@ _BROKEN = [b" \xf0\x9f", b"\xf0\x9f", b"\x98\x80", b"\xf0\xa0", b"\xe9\xbe", b"\
 PIECES: list[bytes] = [
     *(bytes([value]) for value in range(256)),
     b"",  # BOS, which is spelled "<s>"
-    *dict.fromkeys([part.encode() for part in _PARTS] + _BROKEN),
+    *dict.fromkeys([part.encode() for part in _PARTS if len(part.encode()) > 1] + _BROKEN),
 ]
 _IDS = {piece: at for at, piece in enumerate(PIECES) if piece and at != BOS}
 _LONGEST = max(map(len, PIECES))

@@ -31,7 +31,8 @@ from eval_toolkit.plugins import refuse_address
 if TYPE_CHECKING:  # not needed for generation
     from eval_toolkit.models.openai_compatible.report import EndpointReport
     from eval_toolkit.models.openai_compatible.scored import Score
-    from eval_toolkit.models.openai_compatible.scoring import Scoring, Server, Work
+    from eval_toolkit.models.openai_compatible.scoring import Once, Scoring, Server, Work
+    from eval_toolkit.models.openai_compatible.single import SingleTokens
 
 __all__ = ["OpenAICompatible"]
 
@@ -96,7 +97,8 @@ class OpenAICompatible:
     adaptive : bool, default True
         Whether to halve the concurrency on 429 and timeouts and increase it again.
     loglikelihood : {"auto", "echo", "prompt_logprobs", "force", "off"}
-        Method for log-likelihoods; each is verified before use.
+        Method for log-likelihoods; each is verified before use. "auto" takes the first that is
+        right, and scores choices of one token each by one request for the next token.
     start_text : str
         Prefix of texts that are scored from their first token: the BOS token, for servers that do
         not add one.
@@ -213,8 +215,7 @@ class OpenAICompatible:
         self._has_prices = prices is not None
         self._base_url = base_url
         server_named.tell(self._endpoint.goes_to(model))
-        self._scoring: Scoring | ModelError | None = None
-        self._proof: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+        self._single: SingleTokens | None = None
 
     @property
     def name(self) -> str:
@@ -334,6 +335,8 @@ class OpenAICompatible:
         from eval_toolkit.models.openai_compatible.scoring import Work
 
         scoring = await self._proven()
+        if isinstance(scoring, ModelError):
+            raise ModelError(str(scoring), kind="unsupported")
         work = Work()
         unique = list(dict.fromkeys(request.continuations))
         made = await self._scores(scoring, request.prompt, unique, work)
@@ -355,38 +358,38 @@ class OpenAICompatible:
     async def _scores(
         self, scoring: "Scoring", prompt: Prompt, continuations: Sequence[str], work: "Work"
     ) -> "list[Score]":
-        from eval_toolkit.models.openai_compatible.scoring import MISSING, split_tokens
+        from eval_toolkit.models.openai_compatible.scoring import split_tokens
+        from eval_toolkit.models.openai_compatible.single import SingleTokens, may_be_single
 
-        if isinstance(prompt, str):
-            return await scoring.scores(prompt or self._start_text, continuations, work)
+        said = prompt if isinstance(prompt, str) else await self._rendered(prompt)
+        said = said or self._start_text
+        if len(self._ways) > 1 and said and may_be_single(continuations):
+            if self._single is None:
+                self._single = SingleTokens(self._server, scoring)
+            found = await self._single.scores(said, continuations, work)
+            if found is not None:
+                return found
+        if isinstance(said, str):
+            return await scoring.scores(said, continuations, work)
+        return await scoring.by_ids(*await split_tokens(self._server, said, continuations), work)
+
+    async def _rendered(self, messages: Sequence[Message]) -> str | list[int]:
         try:
-            said = await self._server.rendered([message.to_dict() for message in prompt])
-            if not isinstance(said, str):
-                before, after = await split_tokens(self._server, said, continuations)
+            return await self._server.rendered([message.to_dict() for message in messages])
         except ModelError as error:
-            if error.kind not in MISSING:
+            if error.kind not in ("not_found", "bad_request", "garbled"):
                 raise
             raise ModelError(
                 f"the log-likelihood after a conversation needs the server's template, and {error}; "
                 "format the prompt as text instead (formatter 'concat', or a chat template)",
                 kind="unsupported",
             ) from None
-        if isinstance(said, str):
-            return await scoring.scores(said, continuations, work)
-        return await scoring.by_ids(before, after, work)
 
-    async def _proven(self) -> "Scoring":
-        """Return the scoring method, verified once; concurrent callers wait for it."""
-        if self._scoring is None:
-            loop = asyncio.get_running_loop()
-            if self._proof is None or self._proof[0] is not loop:
-                self._proof = (loop, asyncio.Lock())
-            async with self._proof[1]:
-                if self._scoring is None:
-                    self._scoring = await self._prove()
-        if isinstance(self._scoring, ModelError):
-            raise ModelError(str(self._scoring), kind="unsupported")
-        return self._scoring
+    @cached_property
+    def _proven(self) -> "Once[Scoring | ModelError]":
+        from eval_toolkit.models.openai_compatible.scoring import Once
+
+        return Once(self._prove)
 
     async def _prove(self) -> "Scoring | ModelError":
         from eval_toolkit.models.openai_compatible.proving import prove

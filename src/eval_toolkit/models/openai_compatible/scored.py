@@ -345,6 +345,26 @@ def read_next_token(choice: Mapping[str, Any]) -> NextToken:
     return NextToken(text, number, _token_id(token_id, token, text), best, str(token or ""))
 
 
+def top_tokens(choice: Mapping[str, Any]) -> dict[int | str, float]:
+    """Return the log-probabilities of the likeliest next tokens, by id or else by spelling."""
+    logprobs = choice.get("logprobs")
+    if type(logprobs) is not dict:
+        raise garbled("no log-probability of the generated token")
+    content = logprobs.get("content")
+    if content:
+        cells = content[0].get("top_logprobs") or ()
+        found = [(cell.get("id", cell.get("token")), cell.get("logprob")) for cell in cells]
+    else:
+        tops = logprobs.get("top_logprobs") or [None]
+        found = [(_key(name), number) for name, number in (tops[0] or {}).items()]
+    return {key: number for key, number in found if is_logprob(number)}
+
+
+def _key(name: str) -> int | str:
+    number = name.removeprefix("token_id:")
+    return int(number) if number != name and number.isdecimal() else name
+
+
 def _token_id(given: Any, token: Any, text: str) -> int | None:
     """Return the id of a token, given or encoded in its text."""
     if type(given) is int or type(token) is not str:

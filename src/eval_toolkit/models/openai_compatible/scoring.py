@@ -1,9 +1,10 @@
 """Three methods for log-likelihoods over HTTP."""
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.messages import Role
@@ -22,8 +23,29 @@ from eval_toolkit.models.openai_compatible.scored import (
 )
 from eval_toolkit.models.openai_compatible.wire import Dialect, garbled
 
+T = TypeVar("T")
 MISSING = ("not_found", "bad_request", "garbled", "unsupported")
 """Kinds of failures of servers that lack an endpoint."""
+
+
+class Once(Generic[T]):
+    """Result of a coroutine that runs once, also for concurrent callers and in later loops."""
+
+    def __init__(self, make: Callable[[], Awaitable[T]]) -> None:
+        self._make = make
+        self._made: list[T] = []
+        self._lock: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+
+    async def __call__(self) -> T:
+        """Return the result; failures are not kept."""
+        if not self._made:
+            loop = asyncio.get_running_loop()
+            if self._lock is None or self._lock[0] is not loop:
+                self._lock = (loop, asyncio.Lock())
+            async with self._lock[1]:
+                if not self._made:
+                    self._made.append(await self._make())
+        return self._made[0]
 
 
 class Work:
@@ -84,16 +106,15 @@ class Server:
         self, prompt: str | Sequence[int], forced: int | None = None, work: Work | None = None
     ) -> NextToken:
         """Return the most likely or forced next token with its log-probability."""
-        fields: dict[str, Any] = {
-            "model": self.dialect.model,
-            "prompt": prompt,
-            "max_tokens": 1,
-            "temperature": 0,
-            "logprobs": 1,
-        }
-        if forced is not None:
-            fields["logit_bias"] = {str(forced): 100}
-        return read_next_token((await self._complete(fields, 1, work)).value[0])
+        fields = {} if forced is None else {"logit_bias": {str(forced): 100}}
+        return read_next_token((await self.next_choice(prompt, fields, work)).value[0])
+
+    async def next_choice(
+        self, prompt: str | Sequence[int], fields: Mapping[str, Any], work: Work | None = None
+    ) -> Reply[list[dict[str, Any]]]:
+        """Return the answer with one generated token and log-probabilities."""
+        body = {"model": self.dialect.model, "prompt": prompt, "max_tokens": 1, "temperature": 0}
+        return await self._complete({**body, "logprobs": 1, **fields}, 1, work)
 
     async def tokens(self, text: str, *, special: bool = True) -> tuple[list[int], list[str]]:
         """Return the ids and texts of a text's tokens ("" if unknown)."""

@@ -92,7 +92,9 @@ def test_sums_are_those_of_the_continuation(
     server: EmulatedServer, way: str, prompt: str, choices: tuple[str, ...]
 ) -> None:
     if way == "prompt_logprobs" and not server.app.is_vllm:
-        pytest.skip("SGLang has no prompt_logprobs")
+        with pytest.raises(ModelError, match="the answer has no prompt_logprobs"):
+            score(server, prompt, choices, loglikelihood=way)
+        return
     found = score(server, prompt, choices, loglikelihood=way)
     assert found.loglikelihoods == pytest.approx(expected(server, prompt, choices), abs=1e-9)
     tokens = [split(prompt, choice, bos=server.app.bos) for choice in choices]
@@ -186,3 +188,65 @@ def test_conversations_are_scored_in_the_servers_own_tokens(
     assert logprobs(before)[encode(" Paris")[0]] == pytest.approx(want[0])
     tokenized = [body for body in server.app.tokenized if "messages" in body]
     assert bool(tokenized) is (server.app.kind in ("vllm-0.13", "sglang-0.5"))
+
+
+LETTERS = (" A", " B", " C", " D")
+
+
+@pytest.mark.parametrize("asked", ["text", "conversation"])
+def test_choices_of_one_token_take_one_request(server: EmulatedServer, asked: str) -> None:
+    """vLLM is asked for ids; before 0.26 only the 20 likeliest tokens are told."""
+    client = Client(server)
+    prompt: Any = "The capital of the cat is"
+    before = encode(prompt, special=server.app.bos)
+    if asked == "conversation":
+        prompt = (Message("user", prompt),)
+        before = encode(
+            rendered([one.to_dict() for one in prompt], goes_on=False), special=server.app.bos
+        )
+    client.score(prompt, LETTERS)  # verifies
+    numbers = logprobs(before)
+    order = sorted(range(len(numbers)), key=lambda token: -numbers[token])
+    likely = [decode([token]) for token in order[:20]]
+    choices = tuple(text for text in likely if text.isascii() and text.strip().isalpha())[:4]
+    assert len(choices) > 1
+    server.app.bodies.clear()
+    for some in (choices, LETTERS):
+        found = client.score(prompt, some)
+        want = [sum_of(before, encode(choice)) for choice in some]
+        assert found.loglikelihoods == pytest.approx(want, abs=1e-9)
+        assert found.prompt_tokens == len(before)
+        assert found.n_tokens == (1,) * len(some)
+    one, *others = server.app.bodies
+    assert one["max_tokens"] == 1
+    assert isinstance(one["prompt"], str) or isinstance(one["prompt"][0], int)
+    assert "echo" not in one
+    assert len(others) == (1 if server.app.kind == "vllm-0.26" else 2)
+
+
+def test_unlike_choices_keep_the_verified_method(server: EmulatedServer) -> None:
+    client = Client(server)
+    choices = (" A", " the cat")
+    client.score("I say", choices)
+    server.app.bodies.clear()
+    found = client.score("I say", choices)
+    assert found.loglikelihoods == pytest.approx(expected(server, "I say", choices), abs=1e-9)
+    assert [bool(body.get("echo")) for body in server.app.bodies] == [True]
+
+
+short = st.sampled_from(["noon", " A", "é", "ö", "😀", "中", " 😀!", "a", "AB", "ab", "!"])
+
+
+@settings(deadline=None, max_examples=60, derandomize=True, database=None)
+@given(prompt=texts, choices=st.lists(short, min_size=2, max_size=4, unique=True))
+def test_any_short_choice_is_scored_truly(
+    whichever: Client, prompt: str, choices: list[str]
+) -> None:
+    found = whichever.score(prompt, tuple(choices))
+    want = expected(whichever.server, prompt, tuple(choices))
+    assert found.loglikelihoods == pytest.approx(want, abs=1e-9)
+
+
+@pytest.fixture(scope="module")
+def whichever(server: EmulatedServer) -> Client:
+    return Client(server)
