@@ -344,7 +344,15 @@ class Forcing:
         ]
 
     async def _step(self, before: Sequence[int], step: tuple[int, ...], work: Work) -> NextToken:
-        token = await self.server.next_token([*before, *step[:-1]], step[-1], work)
+        reply = await self.server.next_choice(
+            [*before, *step[:-1]], {"logit_bias": {str(step[-1]): 100}}, work
+        )
+        if not reply.value[0].get("logprobs"):  # llama.cpp waits for the whole character
+            raise StraddleError(
+                f"the server gives no log-probability of token {step[-1]}, a part of a character",
+                kind="bad_request",
+            )
+        token = read_next_token(reply.value[0])
         if token.token_id not in (None, step[-1]):
             raise garbled(f"token {token.token_id}, but {step[-1]} was forced")
         return token
