@@ -473,6 +473,7 @@ ODD_MESSAGES: dict[str, tuple[dict[str, Any], str]] = {
         "stop",
     ),
     "thinking": ({"content": None, "reasoning_content": "Let me see"}, "length"),
+    "length": ({"content": ""}, "length"),
     "number": ({"content": 42}, "stop"),
     "no-message": (None, "stop"),  # type: ignore[dict-item]
 }

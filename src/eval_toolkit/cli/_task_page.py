@@ -82,7 +82,7 @@ def answers_page(done: Outcome) -> Page:
         + (", except for judges" if done.judges else ""),
         f"{100 * config['confidence']:g} % intervals, seed {config['seed']}",
     ]
-    tables = [_overall(done.card)]
+    tables = [_overall(done.card, _n_cut(done))]
     tables += [failures_table(done.card, "answers without a grade")] if done.n_errors else []
     notes = _notes(done, asks=False)[1:]  # nothing was asked
     return Page(config["task"]["name"], done.to_dict(), lead, tables, notes)
@@ -99,7 +99,7 @@ def task_page(task: BaseTask[Any], done: Outcome, *, asks: bool = True) -> Page:
     ]
     if done.stopping is not None:
         lead.append(_stopped(done.stopping, config["until"]["scope"]))
-    tables = [_overall(done.card)]
+    tables = [_overall(done.card, _n_cut(done))]
     if done.card.slices:
         tables.append(_by_subject(done.card))
     if done.n_errors:
@@ -144,8 +144,14 @@ def _counted(done: Outcome, config: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _overall(card: Scorecard) -> Table:
-    """Return a table with one row per metric."""
+def _n_cut(done: Outcome) -> str:
+    """Return the number of answers that are not whole by finish reason; "" without any."""
+    cut = done.results.get("cut_answers") or {}
+    return ", ".join(f"{n:,} cut ({name})" for name, n in cut.items() if name != "empty")
+
+
+def _overall(card: Scorecard, cut: str = "") -> Table:
+    """Return a table with one row per metric; ``cut`` is shown with the errors."""
     header = ["metric", "value", "interval", "SE", "n", "errors", "remark"]
     rows: Rows = [
         [
@@ -153,7 +159,7 @@ def _overall(card: Scorecard) -> Table:
             *estimate(cell).split(),
             Number(cell.details.get("standard_error")),
             cell.n_units,
-            cell.n_errors,
+            f"{cell.n_errors:,}, {cut}" if cut else cell.n_errors,
             Status("" if cell.status == "ok" else cell.status, cell.reason),
         ]
         for name, cell in card.items()

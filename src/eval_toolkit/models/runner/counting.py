@@ -1,11 +1,60 @@
 """Counts of requests and their usage."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from eval_toolkit.models.responses import REASONING_TAGS, RawCompletion
 from eval_toolkit.models.responses.reasoning import Tags
 from eval_toolkit.models.runner.jobs import JobResult
+
+CUT_REASONS = {
+    "length": "at the token limit",
+    "model_length": "at the context length",
+    "max_tokens": "at the token limit",
+    "content_filter": "by a content filter",
+}
+"""Finish reasons of answers that are not whole."""
+_NOTED = 0.01
+"""Share of cut answers from which on there is a note."""
+
+
+def cut_answers(outcomes: Iterable[JobResult]) -> dict[str, int]:
+    """Return the number of answers that are not whole, by finish reason, and of empty ones.
+
+    Examples
+    --------
+    >>> from eval_toolkit.models.requests import GenerateRequest
+    >>> from eval_toolkit.models.runner.jobs import Job
+    >>> raw = RawCompletion("", finish_reason="length")
+    >>> cut_answers([JobResult(Job("q", 1, GenerateRequest("?")), raw, None, False)])
+    {'length': 1, 'empty': 1}
+    """
+    found = Counter[str]()
+    for outcome in outcomes:
+        reply = outcome.response
+        reason = reply.finish_reason if isinstance(reply, RawCompletion) else None
+        if reason in CUT_REASONS:
+            found[str(reason)] += 1
+            found["empty"] += not reply.text.strip()  # type: ignore[union-attr]
+    return {name: found[name] for name in (*CUT_REASONS, "empty") if found[name]}
+
+
+def cut_notes(cut: Mapping[str, int], total: int) -> list[str]:
+    """Return a note on answers that are not whole, if there are more than 1 %.
+
+    Examples
+    --------
+    >>> cut_notes({"length": 5, "empty": 2}, 100)
+    ['5 of 100 answers were cut: 5 at the token limit; 2 are empty and graded as such; raise max_tokens']
+    """
+    n = sum(number for name, number in cut.items() if name != "empty")
+    if n <= _NOTED * total:
+        return []
+    how = ", ".join(f"{cut[name]:,} {said}" for name, said in CUT_REASONS.items() if name in cut)
+    empty = f"; {cut['empty']:,} are empty and graded as such" if "empty" in cut else ""
+    advice = "" if set(cut) <= {"content_filter", "empty"} else "; raise max_tokens"
+    return [f"{n:,} of {total:,} answers were cut: {how}{empty}{advice}"]
 
 
 def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dict[str, Any]:
