@@ -65,7 +65,7 @@ def estimate_page(
         )
     if stops:
         notes.append("upper bound: the run may stop early")
-    lead = [f"task {task.NAME}: dry run, no request was sent"]
+    lead = [f"task {task.NAME}: dry run, nothing was asked"]
     payload = {"task": task.NAME, **planned.to_dict()}
     if judging:
         payload["judges"] = {name: told["requests"] for name, told in judging.items()}

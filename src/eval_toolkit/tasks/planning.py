@@ -258,7 +258,7 @@ class Estimate(Displayed):
     prompt_tokens: int
     """Number of tokens in all prompts and scored choices."""
     completion_tokens: int | None
-    """Maximum number of generated tokens; None without a limit, 0 if nothing is generated."""
+    """Maximum number of generated tokens; None without a limit. Over HTTP, one per scored choice."""
     how: str
     """Method of counting tokens."""
     cost: float | None = None
@@ -294,8 +294,10 @@ def estimate(
     Returns
     -------
     Estimate
-        Tokens are extrapolated from the model's count for up to 200 prompts, or estimated as one
-        per four characters; tokens added by a chat template are not included.
+        Tokens are extrapolated from the count for up to 200 prompts by the model, or by a server on
+        this machine, or else estimated as one per four characters; those of a chat template are
+        not included. Log-likelihoods over HTTP count the prompt and one generated token once per
+        choice, at most: choices of one token each may take one request.
 
     Raises
     ------
@@ -320,18 +322,13 @@ def estimate(
     decoding = decoding_of(task, max_tokens=max_tokens)
     form = default_formatter(task, model) if formatter is None else formatter
     jobs = plan_jobs(task, samples, formatter=form, decoding=decoding, attempts=1)
-    count: Callable[[str], int] | None = getattr(model, "count_tokens", None)
-    texts = [request_text(job.request) for job in jobs]
-    if count is None:
-        total = sum(-(-len(text) // CHARACTERS_PER_TOKEN) for text in texts)
-        how = f"one token per {CHARACTERS_PER_TOKEN} characters"
-    else:
-        step = max(1, len(texts) // COUNTED)
-        counted = texts[::step][:COUNTED]
-        total = round(sum(map(count, counted)) * len(texts) / max(1, len(counted)))
-        how = f"counted by the model in {len(counted)} of {len(texts)} prompts"
+    again = bool(getattr(model, "reads_prompts_again", False))
+    texts = [text for job in jobs for text in _texts_read(job.request, again=again)]
+    total, how = _tokens_of(
+        texts, model, plain=all(isinstance(job.request.prompt, str) for job in jobs)
+    )
     total, n_requests = total * attempts, len(jobs) * attempts
-    generated: int | None = 0
+    generated: int | None = len(texts) * attempts if again else 0
     if task.RESPONSE_TYPE is ResponseType.COMPLETION:
         limit_each = decoding.max_tokens
         if limit_each is None and jobs and isinstance(jobs[0].request.prompt, str):
@@ -349,6 +346,31 @@ def estimate(
         how=how,
         cost=cost,
     )
+
+
+def _tokens_of(texts: Sequence[str], model: Any, *, plain: bool) -> tuple[int, str]:
+    """Return the number of tokens of all texts, and how it was counted."""
+    step = max(1, len(texts) // COUNTED)
+    some = texts[::step][:COUNTED]
+    count: Callable[[str], int] | None = getattr(model, "count_tokens", None)
+    ask = getattr(model, "token_counts", None) if plain and some else None
+    counts = list(map(count, some)) if count is not None else ask(some) if ask else None
+    if counts is None:
+        n = sum(-(-len(text) // CHARACTERS_PER_TOKEN) for text in texts)
+        return n, f"one token per {CHARACTERS_PER_TOKEN} characters"
+    # Scaled by length, since texts differ more in it than in their characters per token.
+    share = sum(map(len, texts)) / max(1, sum(map(len, some)))
+    whose = "the model" if count is not None else "the server"
+    return round(sum(counts) * share), f"counted by {whose} in {len(some)} of {len(texts)} prompts"
+
+
+def _texts_read(request: Request, *, again: bool) -> list[str]:
+    """Return the texts that a model reads: one, or ``again`` the prompt for each choice."""
+    if not (again and isinstance(request, LoglikelihoodRequest)):
+        return [request_text(request)]
+    prompt = request.prompt
+    said = prompt if isinstance(prompt, str) else "".join(turn.content for turn in prompt)
+    return [said + choice for choice in dict.fromkeys(request.continuations)]
 
 
 def request_text(request: Request) -> str:

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
@@ -513,6 +514,12 @@ class Endpoint:
         session = await anext(life)
         self._line = _Line(asyncio.get_running_loop(), life, session, limiter, secrets)
         return self._line
+
+    def once(self) -> "Endpoint":
+        """Return a copy with a session of its own and without retries."""
+        apart = copy(self)
+        apart._line, apart._rule = None, replace(self._rule, max_tries=1)
+        return apart
 
     async def aclose(self) -> None:
         """Close the session; later requests open another."""

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -11,7 +12,13 @@ from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import InvalidInputError, ModelError
 from eval_toolkit.models.messages import Message, Role
-from eval_toolkit.models.openai_compatible.endpoint import Address, Endpoint, Reply, Totals
+from eval_toolkit.models.openai_compatible.endpoint import (
+    Address,
+    Endpoint,
+    Reply,
+    Totals,
+    run_all,
+)
 from eval_toolkit.models.openai_compatible.limits import Budget
 from eval_toolkit.models.openai_compatible.retries import RetryRule
 from eval_toolkit.models.openai_compatible.wire import (
@@ -274,6 +281,11 @@ class OpenAICompatible:
         """Return total requests and usage so far, and the current concurrency."""
         return self._endpoint.totals()
 
+    @property
+    def reads_prompts_again(self) -> bool:
+        """Whether log-likelihoods take the prompt, and a generated token, once per choice."""
+        return True
+
     async def generate(self, request: GenerateRequest) -> RawCompletion:
         """Continue a text or a conversation.
 
@@ -404,6 +416,29 @@ class OpenAICompatible:
             if error.kind != "unsupported":
                 raise
             return error
+
+    def token_counts(self, texts: Sequence[str]) -> list[int] | None:
+        """Return the numbers of tokens of texts, counted by a server on this machine.
+
+        None if the server is elsewhere, or does not tokenise: then nothing is sent.
+        """
+        if not self._endpoint.address.is_loopback:
+            return None
+        with ThreadPoolExecutor(1) as pool:  # this thread may run an event loop
+            return pool.submit(asyncio.run, self._token_counts(texts)).result()
+
+    async def _token_counts(self, texts: Sequence[str]) -> list[int] | None:
+        from eval_toolkit.models.openai_compatible.scoring import Server
+
+        endpoint = self._endpoint.once()
+        server = Server(endpoint, self._dialect)
+        try:
+            await server.tokens("One")
+            return [len(ids) for ids, _ in await run_all([server.tokens(text) for text in texts])]
+        except ModelError:
+            return None
+        finally:
+            await endpoint.aclose()
 
     async def check(self) -> "EndpointReport":
         """Detect the capabilities of the endpoint with about a dozen small requests.
