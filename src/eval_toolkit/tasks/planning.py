@@ -44,15 +44,16 @@ def check_task(task: Any) -> None:
         raise InvalidTypeError(f"`task` is {task!r:.80}; it must be a task")
 
 
-def greedy_again(temperature: float, attempts: int) -> list[str]:
+def greedy_again(temperature: float | None, attempts: int) -> list[str]:
     """Return a note if several attempts are identical because decoding is greedy."""
-    if attempts == 1 or temperature > 0.0:
+    if attempts == 1 or temperature != 0.0:
         return []
     return [f"{attempts} attempts at temperature 0 repeat the same greedy request"]
 
 
 def decoding_of(
     task: BaseTask[Any],
+    model: Model | None = None,
     *,
     temperature: float | None = None,
     top_p: float | None = None,
@@ -61,6 +62,7 @@ def decoding_of(
 ) -> DecodingSpec:
     """Return the decoding settings: those of the caller, of the task, or else greedy decoding.
 
+    A model behind a server (``own_temperature``) decodes at the server's temperature instead.
     Log-likelihoods are not decoded: settings are then an error.
     """
     if task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
@@ -74,9 +76,11 @@ def decoding_of(
         return DecodingSpec()
     texts: Any = () if stop is None else stop  # not tuple(), which would split a single text
     heat = 0.0 if temperature is None else temperature
+    usual = None if getattr(model, "own_temperature", False) else 0.0
+    by_task = usual if task.temperature is None else task.temperature
     said = DecodingSpec(temperature=heat, top_p=top_p, max_tokens=max_tokens, stop=texts)
     own: dict[str, Any] = {
-        "temperature": task.temperature or 0.0 if temperature is None else said.temperature,
+        "temperature": by_task if temperature is None else said.temperature,
         "top_p": task.top_p if top_p is None else said.top_p,
         "max_tokens": task.max_tokens if max_tokens is None else said.max_tokens,
         "stop": (task.stop_sequences or ()) if stop is None else said.stop,
@@ -129,8 +133,8 @@ def plan_jobs(
     attempts : int, optional
         Number of attempts per sample; by default that of the task.
     seed : int, default 42
-        Random seed of the run. If answers are sampled (temperature above 0), each attempt at each
-        sample gets its own seed, independent of the other samples.
+        Random seed of the run. If answers may be sampled (temperature not 0), each attempt at
+        each sample gets its own seed, independent of the other samples.
 
     Returns
     -------
@@ -216,7 +220,7 @@ def _jobs(
         prompt = format_prompt(sample.messages, formatter)
     if task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
         return [Job(sample.id, 1, LoglikelihoodRequest(prompt, sample.possible_completions or ()))]
-    drawn = decoding.temperature > 0.0
+    drawn = decoding.temperature != 0.0
     return [
         Job(
             sample.id,

@@ -122,8 +122,8 @@ class OpenAICompatible:
         Maximum number of tokens of an answer to a text prompt if the request has no limit; most
         servers would stop after 16 tokens.
     extra_body : mapping, optional
-        Fields added to every body; None removes a field (``{"temperature": None}`` for models that
-        reject it).
+        Fields added to every body; None removes a field (``{"seed": None}`` for models that reject
+        it).
 
     Raises
     ------
@@ -280,6 +280,11 @@ class OpenAICompatible:
     def totals(self) -> Totals:
         """Return total requests and usage so far, and the current concurrency."""
         return self._endpoint.totals()
+
+    @property
+    def own_temperature(self) -> bool:
+        """Whether the server has a temperature of its own; it is sent only if asked for."""
+        return True
 
     @property
     def reads_prompts_again(self) -> bool:
