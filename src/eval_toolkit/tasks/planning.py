@@ -338,10 +338,8 @@ def estimate(
         if limit_each is None and jobs and isinstance(jobs[0].request.prompt, str):
             limit_each = getattr(model, "default_max_tokens", None)
         generated = None if limit_each is None else limit_each * n_requests
-    prices: tuple[float, float] | None = getattr(model, "prices", None)
-    cost = None
-    if prices is not None:
-        cost = (total * prices[0] + (generated or 0) * prices[1]) / 1e6
+    prices: tuple[float, ...] | None = getattr(model, "prices", None)
+    cost = None if prices is None else (total * prices[0] + (generated or 0) * prices[1]) / 1e6
     return Estimate(
         n_samples=len(samples),
         n_requests=n_requests,

@@ -382,7 +382,10 @@ class StoredAnswers(TaskKind):
             digest=stored_digest(run.manifest),
             ended=ended,
             waiting=[one for one in measuring.judges if asked and one.name not in known],
-            notes=(*task.data_notes, *greedy_again(config["decoding"].get("temperature"), attempts)),
+            notes=(
+                *task.data_notes,
+                *greedy_again(config["decoding"].get("temperature"), attempts),
+            ),
         )
 
     def config(self) -> Mapping[str, Any]:

@@ -160,7 +160,7 @@ class Engine:
                 is_greedy=greedy,
                 prompt=one.prompt,
                 prompt_tokens=one.n_prompt,
-                usage=_usage(one.n_prompt, sum(one.n_tokens), began),
+                usage=_usage(one.n_prompt + sum(one.n_tokens), 0, began),
             )
         return answers
 

@@ -168,7 +168,7 @@ class LlamaCppModel(LocalModel):
             is_greedy=[all(is_greedy for _, is_greedy in score) for score in scores],
             prompt=text,
             prompt_tokens=n_prompt,
-            usage=Usage(n_prompt, sum(n_tokens), latency_s=time.perf_counter() - began),
+            usage=Usage(n_prompt + sum(n_tokens), latency_s=time.perf_counter() - began),
         )
 
     def _windows(self, text: str) -> list[tuple[list[int], list[int]]]:

@@ -29,7 +29,7 @@ from eval_toolkit.models.openai_compatible.wire import (
     read_chat,
     read_text,
 )
-from eval_toolkit.models.prices import HIGHEST_PRICE
+from eval_toolkit.models.prices import checked_prices
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Prompt
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 from eval_toolkit.models.servers import the_server
@@ -99,8 +99,9 @@ class OpenAICompatible:
         Seconds after the first failure during which retries start.
     requests_per_minute, tokens_per_minute : float, optional
         Rate limits.
-    prices : tuple of two floats, optional
-        Prices per million tokens of prompt and of answer, in any currency.
+    prices : tuple of two to four floats, optional
+        Prices per million tokens of prompt and of answer, and of cached and of reasoning tokens
+        where they differ, in any currency.
     adaptive : bool, default True
         Whether to halve the concurrency on 429 and timeouts and increase it again.
     loglikelihood : {"auto", "echo", "prompt_logprobs", "force", "off"}
@@ -168,7 +169,7 @@ class OpenAICompatible:
         api_key_env: str | None = None,
         headers_env: Mapping[str, str] | None = None,
         name: str | None = None,
-        prices: tuple[float, float] | None = None,
+        prices: tuple[float, ...] | None = None,
         extra_body: Mapping[str, Any] | None = None,
         **server: Unpack[_ServerOptions],
     ) -> None:
@@ -180,7 +181,8 @@ class OpenAICompatible:
             base_url, api_key_env = server_named.address(model, api_key_env)
         if prices is None and server_named.prices is not None:
             prices = server_named.prices.of(model)
-        if prices is None and server_named.spending is not None:
+        spending = server_named.spending
+        if prices is None and spending is not None and spending.max_cost is not None:
             raise InvalidInputError(
                 f"`max_cost` needs the prices of openai:{model}; add them to the file of prices"
             )
@@ -217,7 +219,7 @@ class OpenAICompatible:
                 _budget(server["tokens_per_minute"], "tokens_per_minute"),
             ),
             prices=_prices(prices),
-            spending=server_named.spending,
+            spending=spending,
         )
         self._has_prices = prices is not None
         self._base_url = base_url
@@ -250,8 +252,8 @@ class OpenAICompatible:
         return self._dialect.default_max_tokens if self._completions_for_text else None
 
     @property
-    def prices(self) -> tuple[float, float] | None:
-        """Prices per million tokens of prompt and of answer, or None."""
+    def prices(self) -> tuple[float, ...] | None:
+        """Prices per million tokens, as given, or None."""
         return self._endpoint.prices if self._has_prices else None
 
     @cached_property
@@ -317,8 +319,8 @@ class OpenAICompatible:
         return self._completion(generated, reply)
 
     def _completion(self, generated: Generated, reply: Reply[Any]) -> RawCompletion:
-        given, made = reply.tokens
-        cost = self._endpoint.cost(given, made)
+        given, made, cached, _ = reply.tokens
+        cost = self._endpoint.cost(*reply.tokens)
         return RawCompletion(
             generated.text,
             prompt_tokens=given,
@@ -326,7 +328,9 @@ class OpenAICompatible:
             finish_reason=generated.finish_reason,
             reasoning=generated.reasoning,
             reasoning_tokens=generated.reasoning_tokens,
-            usage=Usage(given or 0, made or 0, cost, reply.latency_s, reply.tries),
+            usage=Usage(
+                given or 0, made or 0, cost, reply.latency_s, reply.tries, cached_tokens=cached
+            ),
         )
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
@@ -360,7 +364,7 @@ class OpenAICompatible:
         found = dict(zip(unique, made, strict=True))
         scores = [found[continuation] for continuation in request.continuations]
         greedy = [score.is_greedy for score in scores]
-        cost = self._endpoint.cost(work.prompt_tokens, work.completion_tokens)
+        cost = self._endpoint.cost(work.prompt_tokens, work.completion_tokens, work.cached_tokens)
         return RawLoglikelihood(
             [score.logprob for score in scores],
             request.continuations,
@@ -368,7 +372,12 @@ class OpenAICompatible:
             is_greedy=None if None in greedy else [bool(value) for value in greedy],
             prompt_tokens=scores[0].prompt_tokens,
             usage=Usage(
-                work.prompt_tokens, work.completion_tokens, cost, work.latency_s, work.tries
+                work.prompt_tokens,
+                work.completion_tokens,
+                cost,
+                work.latency_s,
+                work.tries,
+                cached_tokens=work.cached_tokens,
             ),
         )
 
@@ -498,15 +507,5 @@ def _budget(per_minute: float | None, name: str) -> Budget | None:
     return None if per_minute is None else Budget(validation.number(per_minute, name, low=1.0))
 
 
-def _prices(prices: tuple[float, float] | None) -> tuple[float, float]:
-    if prices is None:
-        return 0.0, 0.0
-    if isinstance(prices, str) or len(prices) != 2:
-        raise InvalidInputError(
-            f"`prices` is {prices!r}; it must be two numbers: the prices per million tokens of prompt "
-            "and of answer"
-        )
-    given, made = (
-        validation.number(price, "prices", low=0.0, high=HIGHEST_PRICE) for price in prices
-    )
-    return given, made
+def _prices(prices: tuple[float, ...] | None) -> tuple[float, ...]:
+    return (0.0, 0.0) if prices is None else checked_prices(prices, "`prices`")

@@ -51,10 +51,10 @@ class Once(Generic[T]):
 class Work:
     """Total usage of several requests for one answer."""
 
-    __slots__ = ("completion_tokens", "latency_s", "prompt_tokens", "tries")
+    __slots__ = ("cached_tokens", "completion_tokens", "latency_s", "prompt_tokens", "tries")
 
     def __init__(self) -> None:
-        self.prompt_tokens = self.completion_tokens = 0
+        self.prompt_tokens = self.completion_tokens = self.cached_tokens = 0
         self.latency_s = 0.0
         self.tries = 1
 
@@ -62,6 +62,7 @@ class Work:
         """Add the usage of an answer."""
         self.prompt_tokens += reply.tokens[0] or 0
         self.completion_tokens += reply.tokens[1] or 0
+        self.cached_tokens += reply.tokens.cached
         self.latency_s += reply.latency_s
         self.tries += reply.tries - 1
 

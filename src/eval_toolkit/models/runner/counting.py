@@ -60,9 +60,10 @@ def cut_notes(cut: Mapping[str, int], total: int) -> list[str]:
 def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dict[str, Any]:
     """Return the numbers of sent, reused, cached and failed requests, and their usage.
 
-    ``usage`` counts all answers, and ``usage_now`` those requested in this run; without prices
-    their ``cost`` is None. If there is
-    reasoning between ``tags``, both have ``reasoning_tokens``, which are part of ``completion_tokens``.
+    Tokens are those of `Usage`. ``usage`` counts all answers, and ``usage_now`` those requested in this run; without prices
+    their ``cost`` is None. If there are any, both have ``cached_tokens``, which are part of
+    ``prompt_tokens``, and ``reasoning_tokens`` (between ``tags`` or as the server counts them), which
+    are part of ``completion_tokens``.
 
     Examples
     --------
@@ -87,7 +88,7 @@ def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dic
 
 def _usage(outcomes: Iterable[JobResult], tags: Tags) -> dict[str, Any]:
     """Return the total usage of all answers."""
-    reasoning = 0
+    reasoning = cached = 0
     total = {"prompt_tokens": 0, "completion_tokens": 0, "cost": 0.0, "n_cached": 0, "n_retries": 0}
     for outcome in outcomes:
         response = outcome.response
@@ -98,9 +99,11 @@ def _usage(outcomes: Iterable[JobResult], tags: Tags) -> dict[str, Any]:
         total["completion_tokens"] += (
             usage.completion_tokens or getattr(response, "completion_tokens", 0) or 0
         )
+        cached += usage.cached_tokens
         total["cost"] += usage.cost
         total["n_cached"] += usage.cached
         total["n_retries"] += max(0, usage.tries - 1)
         if isinstance(response, RawCompletion):
             reasoning += response.parts(tags).tokens or 0
-    return {**total, "reasoning_tokens": reasoning} if reasoning else total
+    parts = {"cached_tokens": cached, "reasoning_tokens": reasoning}
+    return {**total, **{name: n for name, n in parts.items() if n}}
