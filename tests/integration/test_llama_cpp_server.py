@@ -117,6 +117,50 @@ def test_an_ignored_echo_is_found_out_and_tokens_are_forced(
     assert (theirs.argmax(1) == np.arange(len(CAPITALS))).sum() >= 3
 
 
+async def _both(server: LlamaCppServer, prompt: Any, choices: tuple[str, ...]) -> list[Any]:
+    """Score with one request where choices are single tokens, and by forcing; count the requests."""
+    found: list[Any] = []
+    for way in ("auto", "force"):
+        model = OpenAICompatible("smol", base_url=server.base_url, loglikelihood=way)
+        request = LoglikelihoodRequest(prompt, choices)
+        try:
+            await model.loglikelihood(request)
+            before = model.totals().n_requests
+            found += [await model.loglikelihood(request), model.totals().n_requests - before]
+        finally:
+            await model.aclose()
+    return found
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Question: 2 + 2? A. 3 B. 4 C. 5 D. 6\nAnswer:",
+        (Message(Role.USER, "2 + 2? A. 3 B. 4 C. 5 D. 6 Answer with a letter."),),
+    ],
+)
+def test_letters_are_scored_by_one_request(server: LlamaCppServer, prompt: Any) -> None:
+    choices = (" A", " B", " C", " D") if isinstance(prompt, str) else ("A", "B", "C", "D")
+    one, n_one, forced, n_forced = asyncio.run(_both(server, prompt, choices))
+    assert one.loglikelihoods == pytest.approx(forced.loglikelihoods, abs=0.25)
+    assert one.n_tokens == forced.n_tokens == (1, 1, 1, 1)
+    assert one.prompt_tokens == forced.prompt_tokens
+    assert n_one < n_forced
+
+
+def test_split_characters_are_refused_by_name(server: LlamaCppServer) -> None:
+    """This server tells nothing of tokens that are parts of characters."""
+    [split, whole] = ask(
+        server,
+        LoglikelihoodRequest("I say", (" 🎉", " hello")),
+        LoglikelihoodRequest("I say 😀", (" hello", " to you")),
+    )
+    assert isinstance(split, ModelError)
+    assert "a part of a character" in str(split)
+    assert (split.kind, split.fatal) == ("bad_request", False)
+    assert whole.n_tokens == (1, 2)
+
+
 def test_echo_alone_is_refused_by_name(server: LlamaCppServer) -> None:
     [error] = ask(
         server,

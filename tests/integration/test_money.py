@@ -8,7 +8,8 @@ import pytest
 from tests.support.judge_server import JUDGE, Server, command, quiz, server
 
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.models.prices import read_prices
+from eval_toolkit.models.openai_compatible.endpoint import read_usage
+from eval_toolkit.models.prices import cost_of, read_prices
 from eval_toolkit.runs import Run
 
 Command = Callable[..., tuple[int, str, str]]
@@ -129,3 +130,86 @@ def test_what_is_no_file_of_prices(tmp_path: Path, text: str, said: str) -> None
     path.write_text(text, "utf-8")
     with pytest.raises(InvalidInputError, match=said):
         read_prices(path)
+
+
+def test_a_run_ends_before_it_uses_more_tokens(
+    command: Command, server: Server, quiz: Path, tmp_path: Path
+) -> None:
+    """Each answer has 12 tokens, and each verdict; no prices are needed."""
+    out = tmp_path / "r"
+    asked = ("run", quiz, "--model", "openai:m", "--base-url", server.url, "--concurrency", 1)
+    code, _, err = command(*asked, "--out", out, "--max-tokens-total", 20)
+    assert code == 3
+    assert "--max-tokens-total is 20, and 12 were used by 1 answers; raise it" in err
+    assert len(server.asked) == 1
+    code, _, err = command(*asked, "--out", out, "--max-tokens-total", 12)
+    assert code == 0, err
+    assert len(server.asked) == 2
+    code, _, err = command(*asked, "--grader", JUDGE, "--max-tokens-total", 36, "--no-store")
+    assert code == 3
+    assert "--max-tokens-total is 36, and 36 were used by 3 answers" in err
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens", "cost"),
+    [
+        ({"prompt_tokens": 100, "completion_tokens": 50}, (100, 50, 0, 0), 600.0),
+        (
+            {
+                "prompt_tokens": 100,
+                "completion_tokens": 50,
+                "total_tokens": 150,
+                "prompt_tokens_details": {"cached_tokens": 40},
+                "completion_tokens_details": {"reasoning_tokens": 30},
+            },
+            (100, 50, 40, 30),
+            600.0 - 40 * 0.5 + 30 * 2,
+        ),
+        (  # reasoning beside the answer
+            {
+                "prompt_tokens": 100,
+                "completion_tokens": 20,
+                "total_tokens": 150,
+                "completion_tokens_details": {"reasoning_tokens": 30},
+            },
+            (100, 50, 0, 30),
+            600.0 + 30 * 2,
+        ),
+        ({"prompt_tokens": 9, "prompt_cache_hit_tokens": 20}, (9, None, 9, 0), 9 * 0.5),
+        (
+            {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": 3},
+            (9, 1, 0, 0),
+            19.0,
+        ),
+    ],
+)
+def test_cached_and_reasoning_tokens_have_their_prices(
+    usage: dict[str, Any], tokens: tuple[int | None, ...], cost: float
+) -> None:
+    found = read_usage({"usage": usage})
+    assert tuple(found) == tokens
+    given, made, cached, reasoning = found
+    prices = (1e6, 10e6, 0.5e6, 12e6)
+    assert cost_of(prices, given or 0, made or 0, cached, reasoning) == pytest.approx(cost)
+    plain = (given or 0) + 10 * (made or 0)
+    assert cost_of(prices[:2], given or 0, made or 0, cached, reasoning) == pytest.approx(plain)
+
+
+def test_a_run_counts_and_pays_for_cached_and_reasoning_tokens(
+    command: Command, server: Server, quiz: Path, tmp_path: Path
+) -> None:
+    server.usage |= {
+        "prompt_tokens_details": {"cached_tokens": 6},
+        "completion_tokens_details": {"reasoning_tokens": 1},
+    }
+    out = tmp_path / "r"
+    asked = ("run", quiz, "--model", "openai:m", "--base-url", server.url, "--out", out)
+    code, page, err = command(*asked, "--prices", "10000,20000,5000,40000")
+    assert code == 0, err
+    told = Run.open(out).manifest["usage"]
+    assert (told["prompt_tokens"], told["cached_tokens"]) == (20, 12)
+    assert (told["completion_tokens"], told["reasoning_tokens"]) == (4, 2)
+    assert told["cost"] == pytest.approx(8 * 0.01 + 12 * 0.005 + 2 * 0.02 + 2 * 0.04)
+    assert "cost $0.26" in page
+    code, _, err = command(*asked, "--prices", "1,2,3,4,5")
+    assert (code, "two to four numbers" in err) == (2, True)

@@ -448,7 +448,7 @@ class FaultApp:
         body = await request.json()
         if not self.behaviour.tokenize:
             return problem(404, "no such endpoint")
-        pieces = pieces_of(body["content"])
+        pieces = pieces_of(body.get("content", ""))
         if body.get("add_special") and self.behaviour.bos:
             pieces = [BOS, *pieces]
         return web.json_response(
@@ -473,6 +473,7 @@ ODD_MESSAGES: dict[str, tuple[dict[str, Any], str]] = {
         "stop",
     ),
     "thinking": ({"content": None, "reasoning_content": "Let me see"}, "length"),
+    "length": ({"content": ""}, "length"),
     "number": ({"content": 42}, "stop"),
     "no-message": (None, "stop"),  # type: ignore[dict-item]
 }
@@ -505,10 +506,13 @@ class FaultServer:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
 
+    def _new_app(self) -> FaultApp:
+        return FaultApp(self.behaviour)
+
     async def _run(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._done = asyncio.Event()
-        self.app = FaultApp(self.behaviour)
+        self.app = self._new_app()
         runner, port = await started(self.app, 0)
         self.url = f"http://127.0.0.1:{port}/v1"
         self._ready.set()

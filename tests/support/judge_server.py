@@ -21,6 +21,7 @@ class Server:
 
     def __init__(self) -> None:
         asked: list[dict[str, Any]] = []
+        usage: dict[str, Any] = {"prompt_tokens": 10, "completion_tokens": 2}
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
@@ -30,7 +31,6 @@ class Server:
                     asked.append({**body, "key": self.headers.get("Authorization")})
                 said = "yes" if body["model"].startswith("judge") else "4"
                 message = {"role": "assistant", "content": said}
-                usage = {"prompt_tokens": 10, "completion_tokens": 2}
                 content = {"choices": [{"index": 0, "message": message}], "usage": usage}
                 data = json.dumps(content if found else {"error": {"message": "no"}}).encode()
                 self.send_response(200 if found else 404)
@@ -42,6 +42,7 @@ class Server:
                 pass
 
         self.asked = asked
+        self.usage = usage
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.root = f"http://127.0.0.1:{self.http.server_address[1]}"
         self.url = f"{self.root}/v1"

@@ -48,9 +48,11 @@ _HTTP = (
                  help="openai: maximum number of requests per minute."),
     click.option("--tpm", "tokens_per_minute", type=click.IntRange(1),
                  help="openai: maximum number of tokens per minute."),
-    click.option("--prices", metavar="IN,OUT|FILE", help="openai: prices per million input and output tokens in USD, or a TOML file with `currency` and [models]; also for judges and stored answers."),
+    click.option("--prices", metavar="IN,OUT|FILE", help="openai: prices per million input and output tokens in USD (IN,OUT,CACHED,REASONING if those differ), or a TOML file with `currency` and [models]; also for judges and stored answers."),
     click.option("--max-cost", type=click.FloatRange(min=0, min_open=True), metavar="AMOUNT",
                  help="openai: maximum cost of this command, judges included; needs --prices. Finished answers are kept."),
+    click.option("--max-tokens-total", type=click.IntRange(1), metavar="N",
+                 help="openai: maximum number of tokens of all prompts and answers of this command, judges included."),
 )  # fmt: skip
 
 
@@ -65,7 +67,7 @@ def model_options(command: _Command) -> _Command:
         )
         given = {name: kwargs.pop(name) for name in names}
         options = {name: value for name, value in given.items() if value is not None}
-        prices, max_cost = kwargs.pop("prices"), kwargs.pop("max_cost")
+        prices, max_cost, max_tokens = _money_options(kwargs)
         if prices is not None and (pair := _pair(prices)) is not None:
             from eval_toolkit.models.prices import Prices
 
@@ -93,7 +95,7 @@ def model_options(command: _Command) -> _Command:
             shared = {n: v for n, v in options.items() if n not in left_out}
             return ModelChoice(name, {**told, **({} if apart else shared), **arguments, **own})
 
-        with _server(options, args, kwargs, prices, max_cost):
+        with _server(options, args, kwargs, prices, max_cost, max_tokens):
             return command(*args, choose=choose, **kwargs)
 
     decorated: Any = click.option(
@@ -115,14 +117,19 @@ def server_options(command: _Command) -> _Command:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         options = {name: kwargs.pop(name) for name in _AT}
         given = {name: value for name, value in options.items() if value is not None}
-        prices, max_cost = kwargs.pop("prices"), kwargs.pop("max_cost")
-        with _server(given, args, kwargs, prices, max_cost):
+        with _server(given, args, kwargs, *_money_options(kwargs)):
             return command(*args, **kwargs)
 
     decorated: Any = wrapped
-    for option in reversed((*_HTTP[:2], *_HTTP[-2:])):  # the others are of single models
+    for option in reversed((*_HTTP[:2], *_HTTP[-3:])):  # the others are of single models
         decorated = option(decorated)
     return decorated  # type: ignore[no-any-return]
+
+
+def _money_options(kwargs: dict[str, Any]) -> tuple[str | None, float | None, int | None]:
+    """Remove and return the prices and the limits on the cost and the tokens."""
+    prices, cost, tokens = map(kwargs.pop, ("prices", "max_cost", "max_tokens_total"))
+    return prices, cost, tokens
 
 
 def _server(
@@ -131,6 +138,7 @@ def _server(
     kwargs: Mapping[str, Any],
     prices: str | None,
     max_cost: float | None,
+    max_tokens_total: int | None,
 ) -> AbstractContextManager[None]:
     """Return a context in which models without an address use the user's server."""
     listed = None
@@ -141,10 +149,11 @@ def _server(
         listed = read_prices(prices) if pair is None else Prices(other=pair)
         click.get_current_context().meta[PRICES] = listed
     spending = None
-    if max_cost is not None:
+    if max_cost is not None or max_tokens_total is not None:
         from eval_toolkit.models.prices import Spending
 
-        spending = Spending(max_cost, "USD" if listed is None else listed.currency)
+        currency = "USD" if listed is None else listed.currency
+        spending = Spending(max_cost, currency, max_tokens_total)
     mentioned = _ADDRESS.findall(" ".join(_texts((args, kwargs))))
     tell = _nobody if kwargs.get("dry_run") or kwargs.get("replay") else _teller()
     return user_server(options, mentioned=mentioned, tell=tell, prices=listed, spending=spending)
@@ -182,17 +191,19 @@ def _texts(given: Any) -> Iterator[str]:
             yield from _texts(one)
 
 
-def _pair(text: str) -> tuple[float, float] | None:
-    """Return two prices; None if the text is the name of a file."""
+def _pair(text: str) -> tuple[float, ...] | None:
+    """Return two to four prices; None if the text is the name of a file."""
     if text.lower().endswith(".toml") or Path(text).is_file():
         return None
     try:
-        into, out = (float(part) for part in text.split(","))
+        found = tuple(float(part) for part in text.split(","))
     except ValueError:
+        found = ()
+    if not 2 <= len(found) <= 4:
         raise InvalidInputError(
-            f"--prices {text} must be two numbers, as in 0.15,0.60, or a TOML file"
-        ) from None
-    return into, out
+            f"--prices {text} must be two to four numbers, as in 0.15,0.60, or a TOML file"
+        )
+    return found
 
 
 def read_arguments(given: Sequence[str]) -> dict[str, Any]:

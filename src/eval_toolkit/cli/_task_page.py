@@ -16,6 +16,7 @@ from eval_toolkit.cli._cells import (
     with_interval,
 )
 from eval_toolkit.cli._models import PRICES
+from eval_toolkit.models.prices import cost_of
 from eval_toolkit.models.servers import cost_text, the_currency
 from eval_toolkit.runs import Outcome
 from eval_toolkit.scorecards import Scorecard
@@ -65,7 +66,7 @@ def estimate_page(
         )
     if stops:
         notes.append("upper bound: the run may stop early")
-    lead = [f"task {task.NAME}: dry run, no request was sent"]
+    lead = [f"task {task.NAME}: dry run, nothing was asked"]
     payload = {"task": task.NAME, **planned.to_dict()}
     if judging:
         payload["judges"] = {name: told["requests"] for name, told in judging.items()}
@@ -82,7 +83,7 @@ def answers_page(done: Outcome) -> Page:
         + (", except for judges" if done.judges else ""),
         f"{100 * config['confidence']:g} % intervals, seed {config['seed']}",
     ]
-    tables = [_overall(done.card)]
+    tables = [_overall(done.card, _n_cut(done))]
     tables += [failures_table(done.card, "answers without a grade")] if done.n_errors else []
     notes = _notes(done, asks=False)[1:]  # nothing was asked
     return Page(config["task"]["name"], done.to_dict(), lead, tables, notes)
@@ -99,7 +100,7 @@ def task_page(task: BaseTask[Any], done: Outcome, *, asks: bool = True) -> Page:
     ]
     if done.stopping is not None:
         lead.append(_stopped(done.stopping, config["until"]["scope"]))
-    tables = [_overall(done.card)]
+    tables = [_overall(done.card, _n_cut(done))]
     if done.card.slices:
         tables.append(_by_subject(done.card))
     if done.n_errors:
@@ -113,8 +114,8 @@ def priced(done: Outcome) -> Outcome:
     prices = listed and listed.of(done.results["config"]["model"]["name"])
     if prices is None or done.usage["cost"] is not None:
         return done
-    tokens = done.usage["prompt_tokens"], done.usage["completion_tokens"]
-    cost = sum(n * price for n, price in zip(tokens, prices, strict=True)) / 1e6
+    parts = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
+    cost = cost_of(prices, *(done.usage.get(name, 0) for name in parts))
     return replace(done, usage={**done.usage, "cost": cost})
 
 
@@ -144,8 +145,14 @@ def _counted(done: Outcome, config: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _overall(card: Scorecard) -> Table:
-    """Return a table with one row per metric."""
+def _n_cut(done: Outcome) -> str:
+    """Return the number of answers that are not whole by finish reason; "" without any."""
+    cut = done.results.get("cut_answers") or {}
+    return ", ".join(f"{n:,} cut ({name})" for name, n in cut.items() if name != "empty")
+
+
+def _overall(card: Scorecard, cut: str = "") -> Table:
+    """Return a table with one row per metric; ``cut`` is shown with the errors."""
     header = ["metric", "value", "interval", "SE", "n", "errors", "remark"]
     rows: Rows = [
         [
@@ -153,7 +160,7 @@ def _overall(card: Scorecard) -> Table:
             *estimate(cell).split(),
             Number(cell.details.get("standard_error")),
             cell.n_units,
-            cell.n_errors,
+            f"{cell.n_errors:,}, {cut}" if cut else cell.n_errors,
             Status("" if cell.status == "ok" else cell.status, cell.reason),
         ]
         for name, cell in card.items()

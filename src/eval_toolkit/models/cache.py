@@ -50,7 +50,10 @@ CREATE TABLE IF NOT EXISTS responses (
 """
 _WAIT_S = 30.0
 _BATCH = 512
-_PASSED_ON = ("concurrency", "count_tokens", "render", "speaks_chat")
+_PASSED_ON = (
+    *("concurrency", "count_tokens", "render", "speaks_chat"),
+    *("own_temperature", "reads_prompts_again", "token_counts"),
+)
 
 
 class ResponseCache:
@@ -365,7 +368,7 @@ class CachedModel:
         """
         if (
             isinstance(request, GenerateRequest)
-            and request.temperature > 0
+            and request.temperature != 0
             and request.seed is None
         ):
             return await ask(self.model, request, place)

@@ -306,7 +306,7 @@ def _is_pipeline(given: Any) -> bool:
 
 def _of_pipeline(request: GenerateRequest) -> dict[str, Any]:
     """Return the generation settings of a request as arguments of a pipeline."""
-    sampled = request.temperature > 0
+    sampled = request.heat > 0
     limit = {} if request.max_tokens is None else {"max_new_tokens": request.max_tokens}
     share = {} if request.top_p is None else {"top_p": request.top_p}
     drawn = {"temperature": request.temperature, **share} if sampled else {}

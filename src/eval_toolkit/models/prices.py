@@ -1,7 +1,7 @@
 """Prices of models, and a limit on the total cost."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -35,19 +35,21 @@ def money(amount: float, currency: str = "") -> str:
 class Prices:
     """Prices per million tokens of prompt and of answer, by model.
 
+    A third and a fourth price are those of cached tokens of the prompt and of reasoning.
+
     Examples
     --------
     >>> Prices({"gpt-4o": (2.5, 10.0)}, "USD").of("gpt-4o")
     (2.5, 10.0)
     """
 
-    by_model: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    by_model: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     currency: str = "USD"
     """Code such as EUR."""
-    other: tuple[float, float] | None = None
+    other: tuple[float, ...] | None = None
     """Prices of models that are not listed."""
 
-    def of(self, model: str) -> tuple[float, float] | None:
+    def of(self, model: str) -> tuple[float, ...] | None:
         """Return the prices of a model, or None."""
         return self.by_model.get(model, self.other)
 
@@ -56,7 +58,8 @@ def read_prices(path: str | Path) -> Prices:
     r"""Read prices from a TOML file.
 
     The file has ``currency`` and a table ``[models]`` from the name of a model to its prices per
-    million tokens of prompt and of answer: ``"gpt-4o" = [2.5, 10]``.
+    million tokens of prompt and of answer, ``"gpt-4o" = [2.5, 10]``, and of cached and of reasoning
+    tokens where they differ, ``[2.5, 10, 1.25, 10]``.
 
     Examples
     --------
@@ -81,26 +84,52 @@ def read_prices(path: str | Path) -> Prices:
     if not isinstance(currency, str) or not currency.isalpha():
         raise InvalidInputError(f"{file}: currency is {currency!r:.40}; write a code such as EUR")
     found = {
-        str(name).removeprefix("openai:"): _pair(given, f"{file}: [models] {name}")
+        str(name).removeprefix("openai:"): checked_prices(given, f"{file}: [models] {name}")
         for name, given in models.items()
     }
     return Prices(found, currency.upper())
 
 
-def _pair(given: Any, place: str) -> tuple[float, float]:
-    if not isinstance(given, list) or len(given) != 2:
+def checked_prices(given: Any, place: str) -> tuple[float, ...]:
+    """Return two to four prices; raise if they are something else."""
+    if not isinstance(given, (list, tuple)) or not 2 <= len(given) <= 4:
         raise InvalidInputError(
-            f"{place} is {given!r:.60}; write [IN, OUT], per million tokens of prompt and of answer"
+            f"{place} is {given!r:.60}; write [IN, OUT], per million tokens of prompt and of answer, "
+            "or [IN, OUT, CACHED, REASONING]"
         )
-    one, other = (validation.number(price, place, low=0.0, high=HIGHEST_PRICE) for price in given)
-    return one, other
+    return tuple(
+        validation.number(one, place.strip("`"), low=0.0, high=HIGHEST_PRICE) for one in given
+    )
+
+
+def cost_of(
+    prices: Sequence[float], given: int, made: int, cached: int = 0, reasoning: int = 0
+) -> float:
+    """Return the price of the tokens of prompts and answers.
+
+    ``cached`` tokens are part of the prompts and ``reasoning`` of the answers; without prices of
+    their own they cost the same.
+
+    Examples
+    --------
+    >>> cost_of((2.0, 8.0), 1_000_000, 500_000, cached=400_000)
+    6.0
+    >>> cost_of((2.0, 8.0, 1.0), 1_000_000, 500_000, cached=400_000)
+    5.6
+    """
+    price_in, price_out, *others = prices
+    price_cached = others[0] if others else price_in
+    price_reasoning = others[1] if len(others) > 1 else price_out
+    total = given * price_in + made * price_out
+    total += cached * (price_cached - price_in) + reasoning * (price_reasoning - price_out)
+    return total / 1e6
 
 
 class Spending:
-    """Total cost of the answers of several models, with a limit.
+    """Total cost and tokens of the answers of several models, with limits.
 
-    Requests wait while those under way, at the mean price so far, would exceed the limit, and fail
-    once none is under way. Only the first requests, whose cost is unknown, may exceed it.
+    Requests wait while those under way, at the mean so far, would exceed a limit, and fail once none
+    is under way. Only the first requests, whose cost is unknown, may exceed it.
 
     Examples
     --------
@@ -113,34 +142,59 @@ class Spending:
     to continue
     """
 
-    def __init__(self, max_cost: float, currency: str = "USD") -> None:
-        self.max_cost = validation.number(max_cost, "max_cost", low=0.0)
+    def __init__(
+        self,
+        max_cost: float | None = None,
+        currency: str = "USD",
+        max_tokens_total: int | None = None,
+    ) -> None:
+        self.max_cost = max_cost
+        if max_cost is not None:
+            self.max_cost = validation.number(max_cost, "max_cost", low=0.0)
+        self.max_tokens_total = max_tokens_total
+        if max_tokens_total is not None:
+            self.max_tokens_total = validation.integer(max_tokens_total, "max_tokens_total", low=1)
         self.currency = currency
         self.spent = 0.0
+        self.n_tokens = 0
         self.n_answers = 0
         self._under_way = 0
 
     async def admit(self) -> None:
         """Wait until another request fits; raise `ModelError` if none does."""
-        while self._exceeded():
+        while said := self._exceeded():
             if not self._under_way:
-                most, spent = (money(one, self.currency) for one in (self.max_cost, self.spent))
                 raise ModelError(
-                    f"`max_cost` is {most}, and {spent} was spent on {self.n_answers} answers; "
-                    "raise it to continue",
-                    kind="budget",
+                    f"{said} {self.n_answers} answers; raise it to continue", kind="budget"
                 )
             await asyncio.sleep(_WAIT_S)
         self._under_way += 1
 
-    def book(self, cost: float | None) -> None:
-        """Count the cost of an admitted request; None if it failed."""
+    def book(self, cost: float | None, n_tokens: int = 0) -> None:
+        """Count the cost and the tokens of an admitted request; None if it failed."""
         self._under_way -= 1
         if cost is not None:
             self.spent += cost
+            self.n_tokens += n_tokens
             self.n_answers += 1
 
-    def _exceeded(self) -> bool:
-        mean = self.spent / self.n_answers if self.n_answers else 0.0
-        planned = self.spent + (self._under_way + 1) * mean
-        return planned > self.max_cost or self.spent >= self.max_cost
+    def _exceeded(self) -> str:
+        """Return the limit that another request would exceed, in words; "" if none."""
+        limits = (
+            ("max_cost", self.max_cost, self.spent, "was spent on", self._money),
+            (
+                "max_tokens_total",
+                self.max_tokens_total,
+                self.n_tokens,
+                "were used by",
+                "{:,}".format,
+            ),
+        )
+        for name, most, used, verb, shown in limits:
+            planned = used + (self._under_way + 1) * used / max(1, self.n_answers)
+            if most is not None and (planned > most or used >= most):
+                return f"`{name}` is {shown(most)}, and {shown(used)} {verb}"
+        return ""
+
+    def _money(self, amount: float) -> str:
+        return money(amount, self.currency)

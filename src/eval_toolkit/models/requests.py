@@ -46,8 +46,9 @@ class GenerateRequest:
         continues.
     max_tokens : int, optional
         Maximum number of tokens; by default the model's limit.
-    temperature : float, default 0.0
-        Sampling temperature; 0 is greedy decoding.
+    temperature : float or None, default 0.0
+        Sampling temperature; 0 is greedy decoding. None leaves it to the server; models in this
+        process then decode greedily.
     top_p : float, optional
         Nucleus sampling probability.
     stop : tuple of str
@@ -68,7 +69,7 @@ class GenerateRequest:
 
     prompt: Prompt
     max_tokens: int | None = None
-    temperature: float = 0.0
+    temperature: float | None = 0.0
     top_p: float | None = None
     stop: tuple[str, ...] = ()
     seed: int | None = None
@@ -83,12 +84,19 @@ class GenerateRequest:
         if self.max_tokens is not None:
             limit = validation.integer(self.max_tokens, "max_tokens", low=1)
             object.__setattr__(self, "max_tokens", limit)
-        object.__setattr__(self, "temperature", _number(self.temperature, "temperature", low=0.0))
+        if self.temperature is not None:
+            heat = _number(self.temperature, "temperature", low=0.0)
+            object.__setattr__(self, "temperature", heat)
         if self.top_p is not None:
             share = _number(self.top_p, "top_p", low=0.0, high=1.0, include_low=False)
             object.__setattr__(self, "top_p", share)
         if self.seed is not None:
             object.__setattr__(self, "seed", validation.integer(self.seed, "seed"))
+
+    @property
+    def heat(self) -> float:
+        """Temperature of a model without a default of its own: 0 unless it was asked for."""
+        return self.temperature or 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields that determine the answer, as JSON types."""

@@ -124,13 +124,14 @@ class ScriptedModel:
                 raise self._refusal(request, f"the continuation {missing[0]!r} has no number")
             answer = [answer[text] for text in request.continuations]
         n_prompt = self._prompt_tokens(request)
+        n_tokens = [self.count_tokens(text) for text in request.continuations]
         try:
             return RawLoglikelihood(
                 answer,
                 request.continuations,
-                n_tokens=[self.count_tokens(text) for text in request.continuations],
+                n_tokens=n_tokens,
                 prompt_tokens=n_prompt,
-                usage=Usage(prompt_tokens=n_prompt),
+                usage=Usage(prompt_tokens=n_prompt + sum(n_tokens)),
             )
         except (TypeError, ValueError) as error:
             raise self._refusal(request, f"{answer!r} are not log-likelihoods: {error}") from None

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from eval_toolkit._internal.tables.sources import checked_place, connection, plain_errors
 from eval_toolkit._internal.words import number, percent_and_ends
 from eval_toolkit.errors import EvalToolkitError
+from eval_toolkit.models.runner.counting import CUT_REASONS
 from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.report.cells import Block, Cell, fitted_on
 from eval_toolkit.report.headline_text import whole_numbers
@@ -16,7 +17,7 @@ from eval_toolkit.runs import Run
 from eval_toolkit.runs.kind_display import kind_named
 
 _FEW = 30
-_MUCH = 0.05
+_MUCH = 0.01
 """Share of truncated answers from which they are pointed out."""
 Tone: TypeAlias = Literal["good", "warning", "unknown", ""]
 
@@ -109,33 +110,42 @@ def _missing(run: Run, cell: Cell | None, scored: list[Scored]) -> Fact:
 
 
 def _truncated(run: Run) -> Iterator[Fact]:
-    """Yield the share of answers that ended at the token limit."""
-    n, n_cut = _lengths(run)
+    """Yield the number of answers that were cut, by finish reason."""
+    n, reasons = _reasons(run)
     if n:
-        said = f"{n_cut:,} of {n:,} answers ended at the token limit"
+        ways = [
+            f"{reasons[name]:,} {said}" for name, said in CUT_REASONS.items() if name in reasons
+        ]
+        n_cut = sum(reasons.values())
+        said = f"{n_cut:,} of {n:,} answers were cut" + (f": {', '.join(ways)}" if ways else "")
         if n_cut > _MUCH * n:
-            yield Fact("truncated", f"{said}: raise --max-tokens, or inspect some", "warning")
+            advice = "" if set(reasons) == {"content_filter"} else "raise --max-tokens, or "
+            yield Fact("truncated", f"{said}; {advice}inspect some", "warning")
         else:
             yield Fact("truncated", said, "" if n_cut else "good")
 
 
-def _lengths(run: Run) -> tuple[int, int]:
-    """Return the number of generated answers, without verdicts of judges, and of truncated ones."""
+def _reasons(run: Run) -> tuple[int, dict[str, int]]:
+    """Return the number of generated answers, without verdicts of judges, and of cut ones."""
     if RESPONSES not in run.manifest["artifacts"]:
-        return 0, 0
+        return 0, {}
     path = run.path / RESPONSES
     reason = "json_extract_string(response, '$.finish_reason')"
     try:
         with connection() as con, plain_errors(path):
             found = con.execute(
-                f"SELECT count({reason}), count(*) FILTER ({reason} = 'length') "  # noqa: S608
+                f"SELECT {reason} AS reason, count(*) "  # noqa: S608
                 "FROM read_parquet(?, hive_partitioning = false) "
-                "WHERE kind = 'generate' AND NOT starts_with(step, 'judge:')",
+                "WHERE kind = 'generate' AND NOT starts_with(step, 'judge:') "
+                "AND reason IS NOT NULL GROUP BY reason",
                 [checked_place(con, path)],
             ).fetchall()
     except EvalToolkitError:
-        return 0, 0
-    return int(found[0][0]), int(found[0][1])
+        return 0, {}
+    by_reason = {str(name): int(n) for name, n in found}
+    return sum(by_reason.values()), {
+        name: n for name, n in by_reason.items() if name in CUT_REASONS
+    }
 
 
 def _leakage(run: Run, has_rows: bool) -> Iterator[Fact]:

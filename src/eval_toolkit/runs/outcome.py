@@ -144,7 +144,10 @@ class Outcome(Displayed):
         lead = [", ".join(kind.subject(config))] if kind.subject(config) else []
         left = [f"{more} more cells in `card`"] if more else []
         failed = [f"{self.n_errors:,} attempts failed"] if self.n_errors else []
-        return Page("", {}, lead, tables, [*left, *failed, *self.notes])
+        cut = dict(self.results.get("cut_answers") or {})
+        cut.pop("empty", None)
+        reasons = [f"{n:,} answers cut ({name})" for name, n in cut.items()]
+        return Page("", {}, lead, tables, [*left, *failed, *reasons, *self.notes])
 
     def answers(self) -> AnswersTable:
         """Return the answers with questions, references and grades, one row per attempt.

@@ -77,6 +77,7 @@ class ReplayModel:
         self.source = path
         self.name = self._stored.name
         self.speaks_chat = self._stored.speaks_chat
+        self.own_temperature = self.describe().get("kind") == "openai_compatible"
         self._n_asked: dict[str, int] = {}
 
     def describe(self) -> dict[str, Any]:

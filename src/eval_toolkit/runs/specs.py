@@ -101,8 +101,8 @@ class DecodingSpec:
 
     Parameters
     ----------
-    temperature : float, default 0.0
-        Decoding temperature; 0 is greedy.
+    temperature : float or None, default 0.0
+        Decoding temperature; 0 is greedy, and None is the server's own.
     top_p : float, optional
         Nucleus sampling probability.
     max_tokens : int, optional
@@ -121,7 +121,7 @@ class DecodingSpec:
     0.7
     """
 
-    temperature: float = 0.0
+    temperature: float | None = 0.0
     top_p: float | None = None
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()

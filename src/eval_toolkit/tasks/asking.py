@@ -43,7 +43,7 @@ def ask(
         Prompt with the columns of a table in braces, ``"{question} Answer briefly."``, and system
         message.
     temperature, max_tokens : float and int, optional
-        Sampling temperature, 0 by default, and the maximum number of tokens of an answer.
+        Sampling temperature, by default the server's or else 0, and the maximum number of tokens of an answer.
     base_url : str, optional
         Address of an OpenAI-compatible server, for a model given by name.
     concurrency : int, optional
@@ -90,7 +90,7 @@ def ask(
         task,
         samples,
         formatter=default_formatter(task, made),
-        decoding=decoding_of(task, temperature=temperature, max_tokens=max_tokens),
+        decoding=decoding_of(task, made, temperature=temperature, max_tokens=max_tokens),
         seed=task.seed,
     )
     results = run_jobs(jobs, made, concurrency=concurrency, on_progress=on_progress)

@@ -12,11 +12,12 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders import ColumnInfo, load_grader
 from eval_toolkit.graders.base import TEXT, columns_of
 from eval_toolkit.graders.code import CodeTests
-from eval_toolkit.graders.judges.asking import AskingGrader, judges_in
+from eval_toolkit.graders.judges.asking import AskingGrader, apart, judges_in
 from eval_toolkit.graders.loading import fitting_graders
 from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.models.responses.reasoning import cut_off_notes
 from eval_toolkit.models.runner import JobResult
+from eval_toolkit.models.runner.counting import cut_answers, cut_notes
 from eval_toolkit.protocols import Grader, MetricSpec
 from eval_toolkit.runs.kinds import Graded
 from eval_toolkit.runs.specs import SummarySpec, whole_numbers
@@ -24,7 +25,12 @@ from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.records import is_text
 from eval_toolkit.scorecards.specs import check_specs
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.measuring import built_responses, grader_columns, measure, n_cut_off
+from eval_toolkit.tasks.measuring import (
+    built_responses,
+    grader_columns,
+    measure,
+    n_cut_off,
+)
 from eval_toolkit.tasks.scorecards import task_metrics, task_scorecard
 from eval_toolkit.tasks.types import Sample
 
@@ -143,7 +149,14 @@ class Measuring:
         )
         if ended is not None:
             card = ended.card(card, records, metrics)
-        notes = cut_off_notes(n_cut_off(records), len(records))
+        counted = {sample.id for sample in samples}
+        answers, _ = apart(outcomes)
+        answers = [one for one in answers if one.ok and one.job.unit_id in counted]
+        cut = cut_answers(answers)
+        notes = [
+            *cut_notes(cut, len(answers)),
+            *cut_off_notes(n_cut_off(records), len(records)),
+        ]
         if {type(one).__name__ for one in self.graders} & {"Match", "ExactMatch"}:
             notes += _contained(task, samples, outcomes, records, self.graders)
         if self.sandbox not in ("", "jailed"):
@@ -153,7 +166,10 @@ class Measuring:
             cards={(task.NAME, str(config["model"]["name"])): card},
             n_errors=n_failed(records),
             counts={"n_samples": len(samples)},
-            extra={} if ended is None else {"stopping": ended.decision.to_dict()},
+            extra={
+                **({} if ended is None else {"stopping": ended.decision.to_dict()}),
+                **({"cut_answers": cut} if cut else {}),
+            },
             stopping=None if ended is None else ended.to_dict(),
             notes=tuple(notes),
         )

@@ -44,15 +44,16 @@ def check_task(task: Any) -> None:
         raise InvalidTypeError(f"`task` is {task!r:.80}; it must be a task")
 
 
-def greedy_again(temperature: float, attempts: int) -> list[str]:
+def greedy_again(temperature: float | None, attempts: int) -> list[str]:
     """Return a note if several attempts are identical because decoding is greedy."""
-    if attempts == 1 or temperature > 0.0:
+    if attempts == 1 or temperature != 0.0:
         return []
     return [f"{attempts} attempts at temperature 0 repeat the same greedy request"]
 
 
 def decoding_of(
     task: BaseTask[Any],
+    model: Model | None = None,
     *,
     temperature: float | None = None,
     top_p: float | None = None,
@@ -61,6 +62,7 @@ def decoding_of(
 ) -> DecodingSpec:
     """Return the decoding settings: those of the caller, of the task, or else greedy decoding.
 
+    A model behind a server (``own_temperature``) decodes at the server's temperature instead.
     Log-likelihoods are not decoded: settings are then an error.
     """
     if task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
@@ -74,9 +76,11 @@ def decoding_of(
         return DecodingSpec()
     texts: Any = () if stop is None else stop  # not tuple(), which would split a single text
     heat = 0.0 if temperature is None else temperature
+    usual = None if getattr(model, "own_temperature", False) else 0.0
+    by_task = usual if task.temperature is None else task.temperature
     said = DecodingSpec(temperature=heat, top_p=top_p, max_tokens=max_tokens, stop=texts)
     own: dict[str, Any] = {
-        "temperature": task.temperature or 0.0 if temperature is None else said.temperature,
+        "temperature": by_task if temperature is None else said.temperature,
         "top_p": task.top_p if top_p is None else said.top_p,
         "max_tokens": task.max_tokens if max_tokens is None else said.max_tokens,
         "stop": (task.stop_sequences or ()) if stop is None else said.stop,
@@ -129,8 +133,8 @@ def plan_jobs(
     attempts : int, optional
         Number of attempts per sample; by default that of the task.
     seed : int, default 42
-        Random seed of the run. If answers are sampled (temperature above 0), each attempt at each
-        sample gets its own seed, independent of the other samples.
+        Random seed of the run. If answers may be sampled (temperature not 0), each attempt at
+        each sample gets its own seed, independent of the other samples.
 
     Returns
     -------
@@ -216,7 +220,7 @@ def _jobs(
         prompt = format_prompt(sample.messages, formatter)
     if task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
         return [Job(sample.id, 1, LoglikelihoodRequest(prompt, sample.possible_completions or ()))]
-    drawn = decoding.temperature > 0.0
+    drawn = decoding.temperature != 0.0
     return [
         Job(
             sample.id,
@@ -258,7 +262,7 @@ class Estimate(Displayed):
     prompt_tokens: int
     """Number of tokens in all prompts and scored choices."""
     completion_tokens: int | None
-    """Maximum number of generated tokens; None without a limit, 0 if nothing is generated."""
+    """Maximum number of generated tokens; None without a limit. Over HTTP, one per scored choice."""
     how: str
     """Method of counting tokens."""
     cost: float | None = None
@@ -294,8 +298,10 @@ def estimate(
     Returns
     -------
     Estimate
-        Tokens are extrapolated from the model's count for up to 200 prompts, or estimated as one
-        per four characters; tokens added by a chat template are not included.
+        Tokens are extrapolated from the count for up to 200 prompts by the model, or by a server on
+        this machine, or else estimated as one per four characters; those of a chat template are
+        not included. Log-likelihoods over HTTP count the prompt and one generated token once per
+        choice, at most: choices of one token each may take one request.
 
     Raises
     ------
@@ -320,27 +326,20 @@ def estimate(
     decoding = decoding_of(task, max_tokens=max_tokens)
     form = default_formatter(task, model) if formatter is None else formatter
     jobs = plan_jobs(task, samples, formatter=form, decoding=decoding, attempts=1)
-    count: Callable[[str], int] | None = getattr(model, "count_tokens", None)
-    texts = [request_text(job.request) for job in jobs]
-    if count is None:
-        total = sum(-(-len(text) // CHARACTERS_PER_TOKEN) for text in texts)
-        how = f"one token per {CHARACTERS_PER_TOKEN} characters"
-    else:
-        step = max(1, len(texts) // COUNTED)
-        counted = texts[::step][:COUNTED]
-        total = round(sum(map(count, counted)) * len(texts) / max(1, len(counted)))
-        how = f"counted by the model in {len(counted)} of {len(texts)} prompts"
+    again = bool(getattr(model, "reads_prompts_again", False))
+    texts = [text for job in jobs for text in _texts_read(job.request, again=again)]
+    total, how = _tokens_of(
+        texts, model, plain=all(isinstance(job.request.prompt, str) for job in jobs)
+    )
     total, n_requests = total * attempts, len(jobs) * attempts
-    generated: int | None = 0
+    generated: int | None = len(texts) * attempts if again else 0
     if task.RESPONSE_TYPE is ResponseType.COMPLETION:
         limit_each = decoding.max_tokens
         if limit_each is None and jobs and isinstance(jobs[0].request.prompt, str):
             limit_each = getattr(model, "default_max_tokens", None)
         generated = None if limit_each is None else limit_each * n_requests
-    prices: tuple[float, float] | None = getattr(model, "prices", None)
-    cost = None
-    if prices is not None:
-        cost = (total * prices[0] + (generated or 0) * prices[1]) / 1e6
+    prices: tuple[float, ...] | None = getattr(model, "prices", None)
+    cost = None if prices is None else (total * prices[0] + (generated or 0) * prices[1]) / 1e6
     return Estimate(
         n_samples=len(samples),
         n_requests=n_requests,
@@ -349,6 +348,31 @@ def estimate(
         how=how,
         cost=cost,
     )
+
+
+def _tokens_of(texts: Sequence[str], model: Any, *, plain: bool) -> tuple[int, str]:
+    """Return the number of tokens of all texts, and how it was counted."""
+    step = max(1, len(texts) // COUNTED)
+    some = texts[::step][:COUNTED]
+    count: Callable[[str], int] | None = getattr(model, "count_tokens", None)
+    ask = getattr(model, "token_counts", None) if plain and some else None
+    counts = list(map(count, some)) if count is not None else ask(some) if ask else None
+    if counts is None:
+        n = sum(-(-len(text) // CHARACTERS_PER_TOKEN) for text in texts)
+        return n, f"one token per {CHARACTERS_PER_TOKEN} characters"
+    # Scaled by length, since texts differ more in it than in their characters per token.
+    share = sum(map(len, texts)) / max(1, sum(map(len, some)))
+    whose = "the model" if count is not None else "the server"
+    return round(sum(counts) * share), f"counted by {whose} in {len(some)} of {len(texts)} prompts"
+
+
+def _texts_read(request: Request, *, again: bool) -> list[str]:
+    """Return the texts that a model reads: one, or ``again`` the prompt for each choice."""
+    if not (again and isinstance(request, LoglikelihoodRequest)):
+        return [request_text(request)]
+    prompt = request.prompt
+    said = prompt if isinstance(prompt, str) else "".join(turn.content for turn in prompt)
+    return [said + choice for choice in dict.fromkeys(request.continuations)]
 
 
 def request_text(request: Request) -> str:

@@ -53,7 +53,7 @@ __all__ = [
 
 _NEEDED = (
     *("task.version", "model.name", "graders", "attempts", "order", "seed", "formatter"),
-    "decoding.temperature",
+    "decoding",
 )
 _RUBRIC = "correctness"
 """Rubric of a judge that is given as a model."""
@@ -68,7 +68,7 @@ _RELIED_ON = {
         "limit": {**_WHOLE, "minimum": 1},
         "order": _TEXT,
         "seed": _WHOLE,
-        "decoding": {"type": "object", "properties": {"temperature": _NUMBER}},
+        "decoding": {"type": "object", "properties": {"temperature": {"type": ["number", "null"]}}},
         "on_error": _TEXT,
         "confidence": _NUMBER,
     },
@@ -382,7 +382,10 @@ class StoredAnswers(TaskKind):
             digest=stored_digest(run.manifest),
             ended=ended,
             waiting=[one for one in measuring.judges if asked and one.name not in known],
-            notes=(*task.data_notes, *greedy_again(config["decoding"]["temperature"], attempts)),
+            notes=(
+                *task.data_notes,
+                *greedy_again(config["decoding"].get("temperature"), attempts),
+            ),
         )
 
     def config(self) -> Mapping[str, Any]:

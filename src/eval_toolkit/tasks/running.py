@@ -119,8 +119,8 @@ def run_task(
         Prompt format, as in `prompts.format_prompt`; by default messages for chat models, plain
         text for log-likelihoods, and with ``replay`` the format of the stored run.
     temperature, top_p, max_tokens, stop
-        As in `DecodingSpec`; by default greedy decoding with the task's own limit and stop
-        sequences, which ``max_tokens`` and ``stop`` override.
+        As in `DecodingSpec`; by default greedy decoding, or over HTTP the server's temperature, with
+        the task's own limit and stop sequences, which ``max_tokens`` and ``stop`` override.
     seed : int, optional
         Random seed of the run; by default that of the task.
     prompt, system, answer : str, optional
@@ -195,14 +195,15 @@ def run_task(
             summary,
             attempts,
         )
+    asked = _asked(model, options["replay"])
     decoding = decoding_of(
         task,
+        asked,
         temperature=options["temperature"],
         top_p=options["top_p"],
         max_tokens=options["max_tokens"],
         stop=options["stop"],
     )
-    asked = _asked(model, options["replay"])
     given = _recorded_form(options["replay"]) if formatter is None else formatter
     form = default_formatter(task, asked) if given is None else given
     number = resolve_seed(task.seed if seed is None else seed)
@@ -236,6 +237,8 @@ def run_task(
     told = getattr(task, "how_graded", None) if options["graders"] is None else None
     how = () if told is None else told(samples)
     notes = (*task.data_notes, *how, *greedy_again(decoding.temperature, attempts))
+    if decoding.temperature is None:
+        notes = (*notes, "the server's own temperature; --temperature 0 decodes greedily")
     return drive(
         kind,
         out,
@@ -265,15 +268,18 @@ def _fewer(watch: Watch | None, samples: Sequence[Sample]) -> tuple[str, ...]:
     return (f"{left:,} samples are excluded: the other run lacks them",) * (left > 0)
 
 
+def _recorded(replay: str | Path) -> Mapping[str, Any]:
+    """Return the configuration of the replayed run, if it is stored."""
+    place = Path(replay)
+    manifest = (place.parent if place.name == JOURNAL else place) / MANIFEST
+    return (read_json(manifest).get("config") or {}) if manifest.is_file() else {}
+
+
 def _recorded_form(replay: str | Path | None) -> str | None:
     """Return the prompt format of the replayed run, if it is stored."""
     if replay is None:
         return None
-    place = Path(replay)
-    manifest = (place.parent if place.name == JOURNAL else place) / MANIFEST
-    if not manifest.is_file():
-        return None
-    form = (read_json(manifest).get("config") or {}).get("formatter")
+    form = _recorded(replay).get("formatter")
     if isinstance(form, str) and ":" in form:
         raise InvalidInputError(
             f"`formatter` is missing; {replay} was run with {form!r}, of which only the hash is "
@@ -328,7 +334,11 @@ def _asked(model: Model | None, replay: str | Path | None) -> Model:
     if replay is not None:
         from eval_toolkit.runs.replay import ReplayModel
 
-        return ReplayModel(replay, name=None if model is None else model.name)
+        stored = ReplayModel(replay, name=None if model is None else model.name)
+        decoding = _recorded(replay).get("decoding")
+        if isinstance(decoding, Mapping):
+            stored.own_temperature = decoding.get("temperature") is None
+        return stored
     if model is None:
         raise InvalidInputError("`model` is missing; pass one, or `replay` with stored answers")
     return model

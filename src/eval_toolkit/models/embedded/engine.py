@@ -97,7 +97,7 @@ class Engine:
         order = Order(
             ids,
             min(request.max_tokens or self.max_tokens, left),
-            temperature=request.temperature,
+            temperature=request.heat,
             top_p=1.0 if request.top_p is None else request.top_p,
             stops=request.stop,
             seed=draw_seed(request),
@@ -160,7 +160,7 @@ class Engine:
                 is_greedy=greedy,
                 prompt=one.prompt,
                 prompt_tokens=one.n_prompt,
-                usage=_usage(one.n_prompt, sum(one.n_tokens), began),
+                usage=_usage(one.n_prompt + sum(one.n_tokens), 0, began),
             )
         return answers
 

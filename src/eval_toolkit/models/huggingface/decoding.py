@@ -74,7 +74,7 @@ def decode(network: Network, rows: Sequence[Row], abandoned: Callable[[], bool])
         likeliest = logits.argmax(1).tolist()
         for at, state in enumerate(active):
             request = state.row.request
-            if request.temperature > 0.0:
+            if request.heat > 0.0:
                 state.take(draw(logits[at].float().cpu().numpy(), request, state.random))
             else:
                 state.take(likeliest[at])
@@ -91,7 +91,7 @@ def draw(logits: NDArray[np.float32], request: GenerateRequest, random: np.rando
     """Sample a token at the request's temperature with nucleus sampling."""
     above = logits.astype(np.float64) - logits.max()
     with np.errstate(over="ignore"):  # a tiny temperature turns all but the largest logit into -inf
-        weights = np.exp(above / request.temperature)
+        weights = np.exp(above / request.heat)
     tokens = np.arange(len(weights))
     if request.top_p is not None and request.top_p < 1.0:
         order = np.argsort(-weights, kind="stable")

@@ -59,7 +59,7 @@ class _Sums:
             is_greedy=self.greedy,
             prompt=self.prompt,
             prompt_tokens=self.n_prompt,
-            usage=Usage(self.n_prompt, sum(self.n_tokens), latency_s=self.seconds),
+            usage=Usage(self.n_prompt + sum(self.n_tokens), latency_s=self.seconds),
         )
 
 

@@ -131,7 +131,7 @@ class LlamaCppModel(LocalModel):
         answer = self._engine.complete(
             ids,
             max_tokens=min(request.max_tokens or self.max_tokens, left),
-            temperature=request.temperature,
+            temperature=request.heat,
             top_p=1.0 if request.top_p is None else request.top_p,
             samplers=["temperature", "top_p"],  # by default there are more, in another order
             stop=[whole_text(stop) for stop in request.stop if stop],
@@ -168,7 +168,7 @@ class LlamaCppModel(LocalModel):
             is_greedy=[all(is_greedy for _, is_greedy in score) for score in scores],
             prompt=text,
             prompt_tokens=n_prompt,
-            usage=Usage(n_prompt, sum(n_tokens), latency_s=time.perf_counter() - began),
+            usage=Usage(n_prompt + sum(n_tokens), latency_s=time.perf_counter() - began),
         )
 
     def _windows(self, text: str) -> list[tuple[list[int], list[int]]]:

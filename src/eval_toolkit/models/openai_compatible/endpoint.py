@@ -8,10 +8,11 @@ import os
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from eval_toolkit._internal.files.limits import ANSWER_BYTES
@@ -27,6 +28,7 @@ from eval_toolkit.models.openai_compatible.failures import (
 )
 from eval_toolkit.models.openai_compatible.limits import Budget, Limiter
 from eval_toolkit.models.openai_compatible.retries import RetryRule, ask_again
+from eval_toolkit.models.prices import cost_of
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -150,12 +152,24 @@ class Totals:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
+class Tokens(NamedTuple):
+    """Numbers of tokens of an answer; None if unknown."""
+
+    prompt: int | None = None
+    completion: int | None = None
+    """Generated tokens, reasoning included."""
+    cached: int = 0
+    """Part of the prompt."""
+    reasoning: int = 0
+    """Part of the completion."""
+
+
 class Reply(Generic[T]):
     """Parsed answer with its usage."""
 
     __slots__ = ("latency_s", "tokens", "tries", "value")
 
-    def __init__(self, value: T, tokens: tuple[int | None, int | None], latency_s: float) -> None:
+    def __init__(self, value: T, tokens: "Tokens", latency_s: float) -> None:
         self.value = value
         self.tokens = tokens
         self.latency_s = latency_s
@@ -203,7 +217,7 @@ class Endpoint:
     budgets : tuple of Budget or None
         Requests and tokens per minute.
     prices : tuple of float
-        Prices per million tokens of prompt and answer.
+        Prices per million tokens, as in `cost_of`.
     spending : Spending, optional
         Limit on the cost, shared with other models.
     """
@@ -219,7 +233,7 @@ class Endpoint:
         timeout_s: float,
         rule: RetryRule,
         budgets: tuple[Budget | None, Budget | None] = (None, None),
-        prices: tuple[float, float] = (0.0, 0.0),
+        prices: tuple[float, ...] = (0.0, 0.0),
         spending: "Spending | None" = None,
     ) -> None:
         self._spending = spending
@@ -274,14 +288,20 @@ class Endpoint:
         )
 
     @property
-    def prices(self) -> tuple[float, float]:
-        """Prices per million tokens of prompt and answer."""
+    def prices(self) -> tuple[float, ...]:
+        """Prices per million tokens of prompt, of answer, and of cached and reasoning tokens."""
         return self._prices
 
-    def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float:
+    def cost(
+        self,
+        prompt_tokens: int | None,
+        completion_tokens: int | None,
+        cached_tokens: int = 0,
+        reasoning_tokens: int = 0,
+    ) -> float:
         """Return the price of a number of tokens."""
-        price_in, price_out = self._prices
-        return ((prompt_tokens or 0) * price_in + (completion_tokens or 0) * price_out) / 1e6
+        given, made = prompt_tokens or 0, completion_tokens or 0
+        return cost_of(self._prices, given, made, cached_tokens, reasoning_tokens)
 
     async def ask(
         self,
@@ -324,12 +344,13 @@ class Endpoint:
         if self._spending is None:
             return await self._sent(path, body, read, n_tokens)
         await self._spending.admit()
-        cost = None
+        cost, tokens = None, 0
         try:
             reply = await self._sent(path, body, read, n_tokens)
             cost = self.cost(*reply.tokens)
+            tokens = (reply.tokens.prompt or 0) + (reply.tokens.completion or 0)
         finally:
-            self._spending.book(cost)
+            self._spending.book(cost, tokens)
         return reply
 
     async def _sent(
@@ -364,12 +385,12 @@ class Endpoint:
         return reply
 
     def _book(self, reply: Reply[Any], limiter: Limiter, estimated: int) -> None:
-        prompt_tokens, completion_tokens = reply.tokens
+        prompt_tokens, completion_tokens, *_ = reply.tokens
         self._n_answers += 1
         self._latency_s += reply.latency_s
         self._prompt_tokens += prompt_tokens or 0
         self._completion_tokens += completion_tokens or 0
-        self._cost += self.cost(prompt_tokens, completion_tokens)
+        self._cost += self.cost(*reply.tokens)
         if self.counts_tokens and prompt_tokens is not None:
             limiter.settle(estimated, prompt_tokens + (completion_tokens or 0))
 
@@ -514,6 +535,12 @@ class Endpoint:
         self._line = _Line(asyncio.get_running_loop(), life, session, limiter, secrets)
         return self._line
 
+    def once(self) -> "Endpoint":
+        """Return a copy with a session of its own and without retries."""
+        apart = copy(self)
+        apart._line, apart._rule = None, replace(self._rule, max_tries=1)
+        return apart
+
     async def aclose(self) -> None:
         """Close the session; later requests open another."""
         line, self._line = self._line, None
@@ -546,13 +573,29 @@ async def _session_life(
         yield session
 
 
-def read_usage(payload: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Return the numbers of tokens of prompt and answer; None if unknown."""
+def read_usage(payload: Mapping[str, Any]) -> Tokens:
+    """Return the numbers of tokens of prompt and answer.
+
+    Reasoning tokens are part of those of the answer, also where the server adds them only to
+    its total.
+    """
     usage = payload.get("usage")
     if type(usage) is not dict:
-        return None, None
-    given, made = (usage.get(name) for name in ("prompt_tokens", "completion_tokens"))
-    return _count(given), _count(made)
+        return Tokens()
+    given, made, total = (
+        _count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
+    )
+    reasoning = _detail(usage, "completion_tokens_details", "reasoning_tokens")
+    cached = _detail(usage, "prompt_tokens_details", "cached_tokens")
+    cached = cached or _count(usage.get("prompt_cache_hit_tokens")) or 0  # DeepSeek
+    if given is not None and made is not None and total == given + made + reasoning:
+        made += reasoning
+    return Tokens(given, made, min(cached, given or 0), min(reasoning, made or 0))
+
+
+def _detail(usage: Mapping[str, Any], group: str, name: str) -> int:
+    details = usage.get(group)
+    return (_count(details.get(name)) if type(details) is dict else None) or 0
 
 
 def _count(given: Any) -> int | None:

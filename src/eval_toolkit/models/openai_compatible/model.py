@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -11,7 +12,13 @@ from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import InvalidInputError, ModelError
 from eval_toolkit.models.messages import Message, Role
-from eval_toolkit.models.openai_compatible.endpoint import Address, Endpoint, Reply, Totals
+from eval_toolkit.models.openai_compatible.endpoint import (
+    Address,
+    Endpoint,
+    Reply,
+    Totals,
+    run_all,
+)
 from eval_toolkit.models.openai_compatible.limits import Budget
 from eval_toolkit.models.openai_compatible.retries import RetryRule
 from eval_toolkit.models.openai_compatible.wire import (
@@ -22,15 +29,17 @@ from eval_toolkit.models.openai_compatible.wire import (
     read_chat,
     read_text,
 )
-from eval_toolkit.models.prices import HIGHEST_PRICE
-from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.models.prices import checked_prices
+from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Prompt
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 from eval_toolkit.models.servers import the_server
 from eval_toolkit.plugins import refuse_address
 
 if TYPE_CHECKING:  # not needed for generation
     from eval_toolkit.models.openai_compatible.report import EndpointReport
-    from eval_toolkit.models.openai_compatible.scoring import Scoring, Server
+    from eval_toolkit.models.openai_compatible.scored import Score
+    from eval_toolkit.models.openai_compatible.scoring import Once, Scoring, Server, Work
+    from eval_toolkit.models.openai_compatible.single import SingleTokens
 
 __all__ = ["OpenAICompatible"]
 
@@ -90,12 +99,14 @@ class OpenAICompatible:
         Seconds after the first failure during which retries start.
     requests_per_minute, tokens_per_minute : float, optional
         Rate limits.
-    prices : tuple of two floats, optional
-        Prices per million tokens of prompt and of answer, in any currency.
+    prices : tuple of two to four floats, optional
+        Prices per million tokens of prompt and of answer, and of cached and of reasoning tokens
+        where they differ, in any currency.
     adaptive : bool, default True
         Whether to halve the concurrency on 429 and timeouts and increase it again.
     loglikelihood : {"auto", "echo", "prompt_logprobs", "force", "off"}
-        Method for log-likelihoods; each is verified before use.
+        Method for log-likelihoods; each is verified before use. "auto" takes the first that is
+        right, and scores choices of one token each by one request for the next token.
     start_text : str
         Prefix of texts that are scored from their first token: the BOS token, for servers that do
         not add one.
@@ -112,8 +123,8 @@ class OpenAICompatible:
         Maximum number of tokens of an answer to a text prompt if the request has no limit; most
         servers would stop after 16 tokens.
     extra_body : mapping, optional
-        Fields added to every body; None removes a field (``{"temperature": None}`` for models that
-        reject it).
+        Fields added to every body; None removes a field (``{"seed": None}`` for models that reject
+        it).
 
     Raises
     ------
@@ -158,7 +169,7 @@ class OpenAICompatible:
         api_key_env: str | None = None,
         headers_env: Mapping[str, str] | None = None,
         name: str | None = None,
-        prices: tuple[float, float] | None = None,
+        prices: tuple[float, ...] | None = None,
         extra_body: Mapping[str, Any] | None = None,
         **server: Unpack[_ServerOptions],
     ) -> None:
@@ -170,7 +181,8 @@ class OpenAICompatible:
             base_url, api_key_env = server_named.address(model, api_key_env)
         if prices is None and server_named.prices is not None:
             prices = server_named.prices.of(model)
-        if prices is None and server_named.spending is not None:
+        spending = server_named.spending
+        if prices is None and spending is not None and spending.max_cost is not None:
             raise InvalidInputError(
                 f"`max_cost` needs the prices of openai:{model}; add them to the file of prices"
             )
@@ -207,13 +219,12 @@ class OpenAICompatible:
                 _budget(server["tokens_per_minute"], "tokens_per_minute"),
             ),
             prices=_prices(prices),
-            spending=server_named.spending,
+            spending=spending,
         )
         self._has_prices = prices is not None
         self._base_url = base_url
         server_named.tell(self._endpoint.goes_to(model))
-        self._scoring: Scoring | ModelError | None = None
-        self._proof: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+        self._single: SingleTokens | None = None
 
     @property
     def name(self) -> str:
@@ -241,8 +252,8 @@ class OpenAICompatible:
         return self._dialect.default_max_tokens if self._completions_for_text else None
 
     @property
-    def prices(self) -> tuple[float, float] | None:
-        """Prices per million tokens of prompt and of answer, or None."""
+    def prices(self) -> tuple[float, ...] | None:
+        """Prices per million tokens, as given, or None."""
         return self._endpoint.prices if self._has_prices else None
 
     @cached_property
@@ -272,6 +283,16 @@ class OpenAICompatible:
         """Return total requests and usage so far, and the current concurrency."""
         return self._endpoint.totals()
 
+    @property
+    def own_temperature(self) -> bool:
+        """Whether the server has a temperature of its own; it is sent only if asked for."""
+        return True
+
+    @property
+    def reads_prompts_again(self) -> bool:
+        """Whether log-likelihoods take the prompt, and a generated token, once per choice."""
+        return True
+
     async def generate(self, request: GenerateRequest) -> RawCompletion:
         """Continue a text or a conversation.
 
@@ -298,8 +319,8 @@ class OpenAICompatible:
         return self._completion(generated, reply)
 
     def _completion(self, generated: Generated, reply: Reply[Any]) -> RawCompletion:
-        given, made = reply.tokens
-        cost = self._endpoint.cost(given, made)
+        given, made, cached, _ = reply.tokens
+        cost = self._endpoint.cost(*reply.tokens)
         return RawCompletion(
             generated.text,
             prompt_tokens=given,
@@ -307,7 +328,9 @@ class OpenAICompatible:
             finish_reason=generated.finish_reason,
             reasoning=generated.reasoning,
             reasoning_tokens=generated.reasoning_tokens,
-            usage=Usage(given or 0, made or 0, cost, reply.latency_s, reply.tries),
+            usage=Usage(
+                given or 0, made or 0, cost, reply.latency_s, reply.tries, cached_tokens=cached
+            ),
         )
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
@@ -316,7 +339,9 @@ class OpenAICompatible:
         Parameters
         ----------
         request : LoglikelihoodRequest
-            Request; conversations need a server that applies its template (``/apply-template``).
+            Request; conversations need a server that applies its template (llama.cpp's
+            ``/apply-template``, vLLM's ``/v1/chat/completions/render``, or ``/tokenize`` with
+            messages).
 
         Returns
         -------
@@ -331,13 +356,15 @@ class OpenAICompatible:
         from eval_toolkit.models.openai_compatible.scoring import Work
 
         scoring = await self._proven()
+        if isinstance(scoring, ModelError):
+            raise ModelError(str(scoring), kind="unsupported")
         work = Work()
-        prompt = await self._as_text(request.prompt) or self._start_text
         unique = list(dict.fromkeys(request.continuations))
-        found = dict(zip(unique, await scoring.scores(prompt, unique, work), strict=True))
+        made = await self._scores(scoring, request.prompt, unique, work)
+        found = dict(zip(unique, made, strict=True))
         scores = [found[continuation] for continuation in request.continuations]
         greedy = [score.is_greedy for score in scores]
-        cost = self._endpoint.cost(work.prompt_tokens, work.completion_tokens)
+        cost = self._endpoint.cost(work.prompt_tokens, work.completion_tokens, work.cached_tokens)
         return RawLoglikelihood(
             [score.logprob for score in scores],
             request.continuations,
@@ -345,15 +372,36 @@ class OpenAICompatible:
             is_greedy=None if None in greedy else [bool(value) for value in greedy],
             prompt_tokens=scores[0].prompt_tokens,
             usage=Usage(
-                work.prompt_tokens, work.completion_tokens, cost, work.latency_s, work.tries
+                work.prompt_tokens,
+                work.completion_tokens,
+                cost,
+                work.latency_s,
+                work.tries,
+                cached_tokens=work.cached_tokens,
             ),
         )
 
-    async def _as_text(self, prompt: str | tuple[Message, ...]) -> str:
-        if isinstance(prompt, str):
-            return prompt
+    async def _scores(
+        self, scoring: "Scoring", prompt: Prompt, continuations: Sequence[str], work: "Work"
+    ) -> "list[Score]":
+        from eval_toolkit.models.openai_compatible.scoring import split_tokens
+        from eval_toolkit.models.openai_compatible.single import SingleTokens, may_be_single
+
+        said = prompt if isinstance(prompt, str) else await self._rendered(prompt)
+        said = said or self._start_text
+        if len(self._ways) > 1 and said and may_be_single(continuations):
+            if self._single is None:
+                self._single = SingleTokens(self._server, scoring)
+            found = await self._single.scores(said, continuations, work)
+            if found is not None:
+                return found
+        if isinstance(said, str):
+            return await scoring.scores(said, continuations, work)
+        return await scoring.by_ids(*await split_tokens(self._server, said, continuations), work)
+
+    async def _rendered(self, messages: Sequence[Message]) -> str | list[int]:
         try:
-            return await self._server.rendered([message.to_dict() for message in prompt])
+            return await self._server.rendered([message.to_dict() for message in messages])
         except ModelError as error:
             if error.kind not in ("not_found", "bad_request", "garbled"):
                 raise
@@ -363,18 +411,11 @@ class OpenAICompatible:
                 kind="unsupported",
             ) from None
 
-    async def _proven(self) -> "Scoring":
-        """Return the scoring method, verified once; concurrent callers wait for it."""
-        if self._scoring is None:
-            loop = asyncio.get_running_loop()
-            if self._proof is None or self._proof[0] is not loop:
-                self._proof = (loop, asyncio.Lock())
-            async with self._proof[1]:
-                if self._scoring is None:
-                    self._scoring = await self._prove()
-        if isinstance(self._scoring, ModelError):
-            raise ModelError(str(self._scoring), kind="unsupported")
-        return self._scoring
+    @cached_property
+    def _proven(self) -> "Once[Scoring | ModelError]":
+        from eval_toolkit.models.openai_compatible.scoring import Once
+
+        return Once(self._prove)
 
     async def _prove(self) -> "Scoring | ModelError":
         from eval_toolkit.models.openai_compatible.proving import prove
@@ -389,6 +430,29 @@ class OpenAICompatible:
             if error.kind != "unsupported":
                 raise
             return error
+
+    def token_counts(self, texts: Sequence[str]) -> list[int] | None:
+        """Return the numbers of tokens of texts, counted by a server on this machine.
+
+        None if the server is elsewhere, or does not tokenise: then nothing is sent.
+        """
+        if not self._endpoint.address.is_loopback:
+            return None
+        with ThreadPoolExecutor(1) as pool:  # this thread may run an event loop
+            return pool.submit(asyncio.run, self._token_counts(texts)).result()
+
+    async def _token_counts(self, texts: Sequence[str]) -> list[int] | None:
+        from eval_toolkit.models.openai_compatible.scoring import Server
+
+        endpoint = self._endpoint.once()
+        server = Server(endpoint, self._dialect)
+        try:
+            await server.tokens("One")
+            return [len(ids) for ids, _ in await run_all([server.tokens(text) for text in texts])]
+        except ModelError:
+            return None
+        finally:
+            await endpoint.aclose()
 
     async def check(self) -> "EndpointReport":
         """Detect the capabilities of the endpoint with about a dozen small requests.
@@ -443,15 +507,5 @@ def _budget(per_minute: float | None, name: str) -> Budget | None:
     return None if per_minute is None else Budget(validation.number(per_minute, name, low=1.0))
 
 
-def _prices(prices: tuple[float, float] | None) -> tuple[float, float]:
-    if prices is None:
-        return 0.0, 0.0
-    if isinstance(prices, str) or len(prices) != 2:
-        raise InvalidInputError(
-            f"`prices` is {prices!r}; it must be two numbers: the prices per million tokens of prompt "
-            "and of answer"
-        )
-    given, made = (
-        validation.number(price, "prices", low=0.0, high=HIGHEST_PRICE) for price in prices
-    )
-    return given, made
+def _prices(prices: tuple[float, ...] | None) -> tuple[float, ...]:
+    return (0.0, 0.0) if prices is None else checked_prices(prices, "`prices`")

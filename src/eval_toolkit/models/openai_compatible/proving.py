@@ -7,6 +7,7 @@ a token agrees with that reported by the server when it generated the token.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.openai_compatible.scored import (
@@ -17,7 +18,7 @@ from eval_toolkit.models.openai_compatible.scored import (
     fit_ruler,
     is_logprob,
 )
-from eval_toolkit.models.openai_compatible.scoring import Forcing, Scoring, Server, WholeText
+from eval_toolkit.models.openai_compatible.scoring import Forcing, Scoring, Server, WholeText, Work
 
 PROBES = (
     "The capital of France is",
@@ -82,11 +83,12 @@ async def _prove_whole_text(
         _look(scored, probe + token.text)
         texts.append((probe, token))
         answers.append(scored)
-    ruler = _ruler([probe + token.text for probe, token in texts], answers, way)
+    whole = [probe + token.text for probe, token in texts]
+    found = WholeText(server, way, _ruler(whole, answers), False)
     agreed = 0
     for (probe, token), scored in zip(texts, answers, strict=True):
         try:
-            score = ruler.score(scored, probe, token.text)
+            (score,) = await found.read([scored], probe, [token.text], Work())
         except StraddleError:
             continue
         if score.n_tokens == 1:
@@ -94,8 +96,7 @@ async def _prove_whole_text(
             agreed += 1
     if agreed < _CONCLUSIVE:
         raise Unproven(f"only {agreed} of {len(PROBES)} probes could be compared")
-    whole = [probe + token.text for probe, token in texts]
-    return WholeText(server, way, ruler, await _takes_lists(server, way, whole, answers))
+    return replace(found, takes_lists=await _takes_lists(server, way, whole, answers))
 
 
 def _look(scored: ScoredText, text: str) -> None:
@@ -113,8 +114,9 @@ def _look(scored: ScoredText, text: str) -> None:
             raise Unproven(f"the log-probability of token {at} is {number!r}")
 
 
-def _ruler(texts: Sequence[str], answers: Sequence[ScoredText], way: str) -> Ruler:
-    if way == "prompt_logprobs":
+def _ruler(texts: Sequence[str], answers: Sequence[ScoredText]) -> Ruler:
+    """Return the unit of the offsets, which count where the tokens are not spelled."""
+    if all(scored.pieces is not None for scored in answers):
         return Ruler()
     measured = []
     for text, scored in zip(texts, answers, strict=True):
@@ -150,8 +152,9 @@ async def _takes_lists(
 
 def _same(one: ScoredText, other: ScoredText) -> bool:
     """Return whether two answers refer to the same text; the next token may differ."""
-    if (one.offsets or [])[: other.n_prompt] != (other.offsets or [])[: other.n_prompt]:
-        return False
+    for mine, theirs in ((one.offsets, other.offsets), (one.pieces, other.pieces)):
+        if (mine or [])[: other.n_prompt] != (theirs or [])[: other.n_prompt]:
+            return False
     pairs = list(zip(one.logprobs, other.logprobs, strict=False))[1 : other.n_prompt]
     return all(is_logprob(a) and abs(a - b) <= TOLERANCE for a, b in pairs)
 

@@ -1,15 +1,14 @@
 """Parsing of log-probabilities in answers.
 
-A continuation starts where the prompt ends. This boundary is taken from the token offsets in the
-answer, never found by tokenising again.
+A continuation starts where the prompt ends. This boundary is taken from the spellings of the tokens
+in the answer, which must add up to the text that was sent; else tokens are scored by their ids.
 """
 
 import math
-import operator
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, product
 from typing import Any
 
 from eval_toolkit._internal.plain import whole_text
@@ -23,7 +22,7 @@ _ABOVE_BEST = 0.25
 
 
 class StraddleError(ModelError):
-    """A token spans the boundary between prompt and continuation."""
+    """The answer does not tell which tokens are those of the continuation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class Score:
     logprob: float
     n_tokens: int
     is_greedy: bool | None
-    prompt_tokens: int
+    prompt_tokens: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +47,26 @@ class ScoredText:
     text: str | None
     n_prompt: int | None = None
     """Number of prompt tokens reported by the server; later tokens were generated."""
+    pieces: Sequence[str] | None = None
+    """Spelling of each token; None if not reported, or if ids are reported instead."""
+
+    def starts(self, text: str) -> tuple[int, list[int]] | None:
+        """Return the number of tokens before a text, and where each token starts in it.
+
+        None if the tokens do not spell the text, since a character is split over several of them
+        or spaces are lost. A BOS token and one space may precede the text.
+        """
+        pieces = self.pieces or ()
+        if "\ufffd" in text:
+            return None
+        ends = (len(pieces) - 1, len(pieces)) if self.n_prompt is None else (self.n_prompt,)
+        without = range(int(pieces[:1] == [""]), 1 + (list(self.logprobs[:1]) == [None]))
+        for skip, end in product(without, ends):
+            joined = "".join(pieces[skip:end])
+            if joined in (text, f" {text}"):
+                lead = len(text) - len(joined)
+                return skip, list(accumulate(map(len, pieces[skip:end]), initial=lead))
+        return None
 
     def between(self, start: int, stop: int) -> Score:
         """Return the score of the tokens from ``start`` to ``stop`` (exclusive)."""
@@ -114,6 +133,25 @@ class Ruler:
 
     def score(self, scored: ScoredText, prompt: str, continuation: str) -> Score:
         """Return the score of a continuation in the answer for prompt and continuation."""
+        text = prompt + continuation
+        found = scored.starts(text)
+        if found is not None:
+            skip, starts = found
+            # Nothing tells to which character a token without a spelling belongs.
+            first = bisect_left(starts, len(prompt)) if prompt else 0
+            last = bisect_left(starts, len(text), first)
+            if prompt and not starts[first] == len(prompt) < starts[first + 1]:
+                raise _straddle(prompt, continuation)
+            return scored.between(skip + first, skip + last)
+        if scored.pieces is not None or not text.isascii():
+            raise StraddleError(
+                f"the server's tokens do not spell {_tail(text)!r}: characters are split over tokens, "
+                "or lost",
+                kind="bad_request",
+            )
+        return self._by_offsets(scored, prompt, continuation)
+
+    def _by_offsets(self, scored: ScoredText, prompt: str, continuation: str) -> Score:
         offsets = scored.offsets
         if offsets is None:
             raise garbled("no text offsets")
@@ -130,12 +168,16 @@ class Ruler:
             first += 1  # a BOS token of length zero
         ends_there = last == len(offsets) or offsets[last] == stop
         if first == len(offsets) or offsets[first] != start or not ends_there:
-            raise StraddleError(
-                f"no token ends where the prompt ends ({_tail(prompt)!r} + {continuation[:20]!r}); "
-                "move the space from the end of the prompt to the start of the continuation",
-                kind="bad_request",
-            )
+            raise _straddle(prompt, continuation)
         return scored.between(first, last)
+
+
+def _straddle(prompt: str, continuation: str) -> StraddleError:
+    return StraddleError(
+        f"no token ends where the prompt ends ({_tail(prompt)!r} + {continuation[:20]!r}); "
+        "move the space from the end of the prompt to the start of the continuation",
+        kind="bad_request",
+    )
 
 
 def _tail(text: str) -> str:
@@ -169,11 +211,18 @@ def _echo(choice: Mapping[str, Any], n_prompt: int | None) -> ScoredText:
     text = choice.get("text")
     if text is not None and type(text) is not str:
         raise garbled(f"text of type {type(text).__name__}")
-    if offsets is None and tokens is not None:
-        if not all(type(token) is str for token in tokens):
+    told = offsets is not None and any(type(at) is not int or at >= 0 for at in offsets)
+    if tokens is not None and not all(type(token) is str for token in tokens):
+        if not told:
             raise garbled("a token that is not text")
-        offsets = [0, *accumulate(map(len, tokens[:-1]))]
-    return ScoredText(numbers, offsets, tops, text, n_prompt)
+        tokens = None
+    if tokens and told and all(map(_is_id, tokens)) and "".join(tokens) not in (text or ""):
+        tokens = None
+    return ScoredText(numbers, offsets, tops, text, n_prompt, tokens)
+
+
+def _is_id(token: str) -> bool:
+    return token.removeprefix("token_id:").isdecimal()
 
 
 def _counted(texts: list[ScoredText], n_prompt: int | None) -> list[ScoredText]:
@@ -237,12 +286,22 @@ def _prompt_logprobs(choice: Mapping[str, Any], text: str) -> ScoredText:
         numbers.append(cell.get("logprob"))
         tops.append({at: top.get("logprob") for at, top in enumerate(cells)})
         tokens.append(str(cell.get("decoded_token") or ""))
-    # Counted from the end, since the first token has no entry.
+    # The first token has no entry: what the others leave is its spelling.
     tail = "".join(tokens[1:])
-    if text and "\ufffd" not in tail and not whole_text(text).endswith(tail):
+    if not text:
+        pass  # token ids were sent
+    elif whole_text(text).endswith(tail):
+        rest = text[: len(text) - len(tail)]
+        whole = not rest or tokens[1:2] != [""]  # else parts of characters follow it
+        tokens[0] = rest if whole else "\ufffd"
+    elif "\ufffd" not in tail and "" not in tokens[1:] and not _close(text).endswith(_close(tail)):
         raise another_text(tail)
-    ends = accumulate(map(len, reversed(tokens[1:])), operator.sub, initial=len(text))
-    return ScoredText(numbers, [0, *reversed(list(ends)[1:])], tops, None)
+    return ScoredText(numbers, None, tops, None, len(tokens), tokens)
+
+
+def _close(text: str) -> str:
+    """Return a text without spaces, which some tokenisers lose."""
+    return whole_text(text).replace(" ", "")
 
 
 def _rank(cell: Mapping[str, Any]) -> int:
@@ -284,6 +343,26 @@ def read_next_token(choice: Mapping[str, Any]) -> NextToken:
     if not is_logprob(number):
         raise garbled(f"a log-probability of {number!r}")
     return NextToken(text, number, _token_id(token_id, token, text), best, str(token or ""))
+
+
+def top_tokens(choice: Mapping[str, Any]) -> dict[int | str, float]:
+    """Return the log-probabilities of the likeliest next tokens, by id or else by spelling."""
+    logprobs = choice.get("logprobs")
+    if type(logprobs) is not dict:
+        raise garbled("no log-probability of the generated token")
+    content = logprobs.get("content")
+    if content:
+        cells = content[0].get("top_logprobs") or ()
+        found = [(cell.get("id", cell.get("token")), cell.get("logprob")) for cell in cells]
+    else:
+        tops = logprobs.get("top_logprobs") or [None]
+        found = [(_key(name), number) for name, number in (tops[0] or {}).items()]
+    return {key: number for key, number in found if is_logprob(number)}
+
+
+def _key(name: str) -> int | str:
+    number = name.removeprefix("token_id:")
+    return int(number) if number != name and number.isdecimal() else name
 
 
 def _token_id(given: Any, token: Any, text: str) -> int | None:

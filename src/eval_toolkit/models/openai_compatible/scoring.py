@@ -1,11 +1,13 @@
 """Three methods for log-likelihoods over HTTP."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from eval_toolkit.errors import ModelError
+from eval_toolkit.models.messages import Role
 from eval_toolkit.models.openai_compatible.endpoint import Endpoint, Reply, run_all
 from eval_toolkit.models.openai_compatible.scored import (
     NextToken,
@@ -21,14 +23,38 @@ from eval_toolkit.models.openai_compatible.scored import (
 )
 from eval_toolkit.models.openai_compatible.wire import Dialect, garbled
 
+T = TypeVar("T")
+MISSING = ("not_found", "bad_request", "garbled", "unsupported")
+"""Kinds of failures of servers that lack an endpoint."""
+
+
+class Once(Generic[T]):
+    """Result of a coroutine that runs once, also for concurrent callers and in later loops."""
+
+    def __init__(self, make: Callable[[], Awaitable[T]]) -> None:
+        self._make = make
+        self._made: list[T] = []
+        self._lock: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+
+    async def __call__(self) -> T:
+        """Return the result; failures are not kept."""
+        if not self._made:
+            loop = asyncio.get_running_loop()
+            if self._lock is None or self._lock[0] is not loop:
+                self._lock = (loop, asyncio.Lock())
+            async with self._lock[1]:
+                if not self._made:
+                    self._made.append(await self._make())
+        return self._made[0]
+
 
 class Work:
     """Total usage of several requests for one answer."""
 
-    __slots__ = ("completion_tokens", "latency_s", "prompt_tokens", "tries")
+    __slots__ = ("cached_tokens", "completion_tokens", "latency_s", "prompt_tokens", "tries")
 
     def __init__(self) -> None:
-        self.prompt_tokens = self.completion_tokens = 0
+        self.prompt_tokens = self.completion_tokens = self.cached_tokens = 0
         self.latency_s = 0.0
         self.tries = 1
 
@@ -36,6 +62,7 @@ class Work:
         """Add the usage of an answer."""
         self.prompt_tokens += reply.tokens[0] or 0
         self.completion_tokens += reply.tokens[1] or 0
+        self.cached_tokens += reply.tokens.cached
         self.latency_s += reply.latency_s
         self.tries += reply.tries - 1
 
@@ -46,6 +73,7 @@ class Server:
     def __init__(self, endpoint: Endpoint, dialect: Dialect) -> None:
         self.endpoint = endpoint
         self.dialect = dialect
+        self._road = 0
 
     async def scored(
         self,
@@ -79,16 +107,15 @@ class Server:
         self, prompt: str | Sequence[int], forced: int | None = None, work: Work | None = None
     ) -> NextToken:
         """Return the most likely or forced next token with its log-probability."""
-        fields: dict[str, Any] = {
-            "model": self.dialect.model,
-            "prompt": prompt,
-            "max_tokens": 1,
-            "temperature": 0,
-            "logprobs": 1,
-        }
-        if forced is not None:
-            fields["logit_bias"] = {str(forced): 100}
-        return read_next_token((await self._complete(fields, 1, work)).value[0])
+        fields = {} if forced is None else {"logit_bias": {str(forced): 100}}
+        return read_next_token((await self.next_choice(prompt, fields, work)).value[0])
+
+    async def next_choice(
+        self, prompt: str | Sequence[int], fields: Mapping[str, Any], work: Work | None = None
+    ) -> Reply[list[dict[str, Any]]]:
+        """Return the answer with one generated token and log-probabilities."""
+        body = {"model": self.dialect.model, "prompt": prompt, "max_tokens": 1, "temperature": 0}
+        return await self._complete({**body, "logprobs": 1, **fields}, 1, work)
 
     async def tokens(self, text: str, *, special: bool = True) -> tuple[list[int], list[str]]:
         """Return the ids and texts of a text's tokens ("" if unknown)."""
@@ -106,10 +133,35 @@ class Server:
         )
         return (await self.endpoint.ask("/tokenize", body, _read_tokens)).value
 
-    async def rendered(self, messages: Sequence[Mapping[str, str]]) -> str:
-        """Return a conversation rendered by the server's template."""
-        body = self.dialect.encode({"messages": messages})
-        return (await self.endpoint.ask("/apply-template", body, _read_prompt)).value
+    async def spelling(self, ids: Sequence[int]) -> str:
+        """Return the text of tokens."""
+        body = self.dialect.encode(
+            {"model": self.dialect.model, "tokens": list(ids), "skip_special_tokens": False}
+        )
+        return (await self.endpoint.ask("/detokenize", body, _read_spelling)).value
+
+    async def rendered(self, messages: Sequence[Mapping[str, str]]) -> str | list[int]:
+        """Return a conversation in the server's template: its text, or else its tokens."""
+        fields: dict[str, Any] = {"model": self.dialect.model, "messages": messages}
+        if messages[-1]["role"] == Role.ASSISTANT:
+            fields |= {"continue_final_message": True, "add_generation_prompt": False}
+        roads: tuple[tuple[str, Callable[[Mapping[str, Any]], str | list[int]], Any], ...] = (
+            ("/apply-template", _read_prompt, {"messages": messages}),  # llama.cpp
+            ("chat/completions/render", _read_ids, fields),  # vLLM from 0.18
+            ("/tokenize", _read_ids, fields),  # vLLM, SGLang
+        )
+        failure: ModelError | None = None
+        for at, (path, read, body) in enumerate(roads[self._road :], self._road):
+            try:
+                found = await self.endpoint.ask(path, self.dialect.encode(body), read)
+            except ModelError as error:
+                if error.kind not in MISSING:
+                    raise
+                failure = failure or error
+            else:
+                self._road = at
+                return found.value
+        raise failure or garbled("no conversation")
 
 
 def _read_tokens(payload: Mapping[str, Any]) -> tuple[list[int], list[str]]:
@@ -127,6 +179,20 @@ def _read_tokens(payload: Mapping[str, Any]) -> tuple[list[int], list[str]]:
     return [token_id for token_id, _ in pairs], [
         piece if type(piece) is str else "" for _, piece in pairs
     ]
+
+
+def _read_ids(payload: Mapping[str, Any]) -> list[int]:
+    ids = payload.get("token_ids", payload.get("tokens"))
+    if type(ids) is not list or not ids or not all(type(token) is int for token in ids):
+        raise garbled("no tokens of the conversation")
+    return ids
+
+
+def _read_spelling(payload: Mapping[str, Any]) -> str:
+    for name in ("prompt", "content", "text"):  # vLLM, llama.cpp, SGLang
+        if type(payload.get(name)) is str:
+            return str(payload[name])
+    raise garbled("no text of the tokens")
 
 
 def _read_prompt(payload: Mapping[str, Any]) -> str:
@@ -148,6 +214,12 @@ class Scoring(Protocol):
         """Return the score of each continuation."""
         ...
 
+    async def by_ids(
+        self, before: Sequence[int], after: Sequence[Sequence[int]], work: Work
+    ) -> list[Score]:
+        """Return the score of each continuation, given as tokens after those of the prompt."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class WholeText:
@@ -165,13 +237,27 @@ class WholeText:
         for text, one in zip(texts, scored, strict=True):
             if not one.is_about(text):  # verified, but long texts may be truncated
                 raise another_text(one.text or "")
+        return await self.read(scored, prompt, continuations, work)
+
+    async def read(
+        self, scored: Sequence[ScoredText], prompt: str, continuations: Sequence[str], work: Work
+    ) -> list[Score]:
+        """Return the scores in answers; if they do not tell, ask again with token ids."""
         try:
             return [
                 self.ruler.score(one, prompt, continuation)
                 for one, continuation in zip(scored, continuations, strict=True)
             ]
         except StraddleError as straddle:
-            return await self._by_ids(prompt, continuations, work, straddle)
+            try:
+                before, after = await split_tokens(self.server, prompt, continuations)
+            except ModelError as error:
+                if error.kind not in MISSING:
+                    raise
+                raise StraddleError(
+                    f"{straddle}; scoring by token ids is not possible: {error}", kind="bad_request"
+                ) from None
+        return await self.by_ids(before, after, work)
 
     async def _scored(self, prompts: Sequence[Any], work: Work) -> list[ScoredText]:
         if self.takes_lists or len(prompts) == 1:
@@ -179,17 +265,11 @@ class WholeText:
         each = [self.server.scored([prompt], self.name, work) for prompt in prompts]
         return [one for (one,) in await run_all(each)]
 
-    async def _by_ids(
-        self, prompt: str, continuations: Sequence[str], work: Work, straddle: StraddleError
+    async def by_ids(
+        self, before: Sequence[int], after: Sequence[Sequence[int]], work: Work
     ) -> list[Score]:
-        """Score concatenated token ids of prompt and continuation."""
-        try:
-            before, after = await split_tokens(self.server, prompt, continuations)
-        except ModelError as error:
-            raise (
-                straddle if error.kind in ("not_found", "bad_request", "garbled") else error
-            ) from None
-        scored = await self._scored([before + ids for ids in after], work)
+        """Return the score of each continuation, in one request if lists are supported."""
+        scored = await self._scored([[*before, *ids] for ids in after], work)
         for one, ids in zip(scored, after, strict=True):
             n_sent = len(before) + len(ids)
             if one.n_prompt not in (None, n_sent):
@@ -201,20 +281,34 @@ class WholeText:
 
 
 async def split_tokens(
-    server: Server, prompt: str, continuations: Sequence[str]
+    server: Server, prompt: str | Sequence[int], continuations: Sequence[str]
 ) -> tuple[list[int], list[list[int]]]:
     """Return the tokens of the prompt, and those of each continuation.
 
     The tokens of the whole text are used if they start with those of the prompt; if a token would
-    straddle the boundary, the continuation is tokenised separately.
+    straddle the boundary, or only the tokens of the prompt are known, the continuation is tokenised
+    separately, and must be what its tokens spell after the prompt.
     """
-    before = (await server.tokens(prompt))[0] if prompt else []
+    if isinstance(prompt, str):
+        before = (await server.tokens(prompt))[0] if prompt else []
+    else:
+        before = list(prompt)
 
     async def after(continuation: str) -> list[int]:
-        whole, _ = await server.tokens(prompt + continuation)
-        if len(whole) > len(before) and whole[: len(before)] == before:
-            return whole[len(before) :]
-        return (await server.tokens(continuation, special=False))[0]
+        if isinstance(prompt, str):
+            whole, _ = await server.tokens(prompt + continuation)
+            if len(whole) > len(before) and whole[: len(before)] == before:
+                return whole[len(before) :]
+        ids, pieces = await server.tokens(continuation, special=False)
+        if "".join(pieces) != continuation:
+            spelled = await server.spelling([*before, *ids])
+            if spelled != await server.spelling(before) + continuation:
+                raise StraddleError(
+                    f"the tokens of {continuation[:20]!r} spell {spelled[-len(continuation) - 4 :]!r} "
+                    "at the end of the text",
+                    kind="bad_request",
+                )
+        return ids
 
     return before, await run_all([after(continuation) for continuation in continuations])
 
@@ -227,8 +321,14 @@ class Forcing:
     name: str = "force"
 
     async def scores(self, prompt: str, continuations: Sequence[str], work: Work) -> list[Score]:
-        """Return the score of each continuation; shared steps are requested once."""
+        """Return the score of each continuation."""
         before, after = await split_tokens(self.server, prompt, continuations)
+        return await self.by_ids(before, after, work)
+
+    async def by_ids(
+        self, before: Sequence[int], after: Sequence[Sequence[int]], work: Work
+    ) -> list[Score]:
+        """Return the score of each continuation; shared steps are requested once."""
         if not before:
             raise ModelError(
                 "the first token of a text cannot be forced; set `start_text` to the BOS token of "
@@ -244,8 +344,16 @@ class Forcing:
             for ids in after
         ]
 
-    async def _step(self, before: list[int], step: tuple[int, ...], work: Work) -> NextToken:
-        token = await self.server.next_token([*before, *step[:-1]], step[-1], work)
+    async def _step(self, before: Sequence[int], step: tuple[int, ...], work: Work) -> NextToken:
+        reply = await self.server.next_choice(
+            [*before, *step[:-1]], {"logit_bias": {str(step[-1]): 100}}, work
+        )
+        if not reply.value[0].get("logprobs"):  # llama.cpp waits for the whole character
+            raise StraddleError(
+                f"the server gives no log-probability of token {step[-1]}, a part of a character",
+                kind="bad_request",
+            )
+        token = read_next_token(reply.value[0])
         if token.token_id not in (None, step[-1]):
             raise garbled(f"token {token.token_id}, but {step[-1]} was forced")
         return token

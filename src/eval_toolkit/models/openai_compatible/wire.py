@@ -45,7 +45,8 @@ class Dialect:
         return self._finish({"model": self.model, "prompt": prompt, "max_tokens": tokens}, request)
 
     def _finish(self, body: dict[str, Any], request: GenerateRequest) -> bytes:
-        body["temperature"] = request.temperature
+        if request.temperature is not None:
+            body["temperature"] = request.temperature
         if request.top_p is not None:
             body["top_p"] = request.top_p
         if request.stop:

@@ -38,7 +38,12 @@ class ResponseType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Usage(Displayed):
-    """Resources used by an answer.
+    """Resources used by an answer, which every adapter counts alike.
+
+    ``prompt_tokens`` are all tokens that were read, prompts and scored choices, as often as they
+    were sent; ``cached_tokens`` are those of them that the server had in its cache.
+    ``completion_tokens`` are all tokens that were generated, reasoning included. An answer that was
+    scored has the tokens of its prompt alone as `RawLoglikelihood.prompt_tokens`.
 
     Raises
     ------
@@ -59,21 +64,27 @@ class Usage(Displayed):
     """Latency of the successful try in seconds."""
     tries: int = 1
     cached: bool = False
+    """Whether the answer comes from a cache of answers."""
+    cached_tokens: int = 0
+    """Part of ``prompt_tokens``."""
 
     def __post_init__(self) -> None:
-        for name in ("prompt_tokens", "completion_tokens"):
+        for name in ("prompt_tokens", "completion_tokens", "cached_tokens"):
             value = getattr(self, name)
             if type(value) is not int or value < 0:
                 object.__setattr__(self, name, validation.integer(value, name))
 
     @property
     def total_tokens(self) -> int:
-        """Total tokens of prompt and answer."""
+        """Total tokens of prompt and answer; cached and reasoning tokens are among them."""
         return self.prompt_tokens + self.completion_tokens
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        """Return plain JSON types, without ``cached_tokens`` if there are none."""
+        told = {name: getattr(self, name) for name in self.__slots__}
+        if not self.cached_tokens:
+            del told["cached_tokens"]
+        return told
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "Usage":

@@ -1,19 +1,69 @@
 """Counts of requests and their usage."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from eval_toolkit.models.responses import REASONING_TAGS, RawCompletion
 from eval_toolkit.models.responses.reasoning import Tags
 from eval_toolkit.models.runner.jobs import JobResult
 
+CUT_REASONS = {
+    "length": "at the token limit",
+    "model_length": "at the context length",
+    "max_tokens": "at the token limit",
+    "content_filter": "by a content filter",
+}
+"""Finish reasons of answers that are not whole."""
+_NOTED = 0.01
+"""Share of cut answers from which on there is a note."""
+
+
+def cut_answers(outcomes: Iterable[JobResult]) -> dict[str, int]:
+    """Return the number of answers that are not whole, by finish reason, and of empty ones.
+
+    Examples
+    --------
+    >>> from eval_toolkit.models.requests import GenerateRequest
+    >>> from eval_toolkit.models.runner.jobs import Job
+    >>> raw = RawCompletion("", finish_reason="length")
+    >>> cut_answers([JobResult(Job("q", 1, GenerateRequest("?")), raw, None, False)])
+    {'length': 1, 'empty': 1}
+    """
+    found = Counter[str]()
+    for outcome in outcomes:
+        reply = outcome.response
+        reason = reply.finish_reason if isinstance(reply, RawCompletion) else None
+        if reason in CUT_REASONS:
+            found[str(reason)] += 1
+            found["empty"] += not reply.text.strip()  # type: ignore[union-attr]
+    return {name: found[name] for name in (*CUT_REASONS, "empty") if found[name]}
+
+
+def cut_notes(cut: Mapping[str, int], total: int) -> list[str]:
+    """Return a note on answers that are not whole, if there are more than 1 %.
+
+    Examples
+    --------
+    >>> cut_notes({"length": 5, "empty": 2}, 100)
+    ['5 of 100 answers were cut: 5 at the token limit; 2 are empty and graded as such; raise max_tokens']
+    """
+    n = sum(number for name, number in cut.items() if name != "empty")
+    if n <= _NOTED * total:
+        return []
+    how = ", ".join(f"{cut[name]:,} {said}" for name, said in CUT_REASONS.items() if name in cut)
+    empty = f"; {cut['empty']:,} are empty and graded as such" if "empty" in cut else ""
+    advice = "" if set(cut) <= {"content_filter", "empty"} else "; raise max_tokens"
+    return [f"{n:,} of {total:,} answers were cut: {how}{empty}{advice}"]
+
 
 def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dict[str, Any]:
     """Return the numbers of sent, reused, cached and failed requests, and their usage.
 
-    ``usage`` counts all answers, and ``usage_now`` those requested in this run; without prices
-    their ``cost`` is None. If there is
-    reasoning between ``tags``, both have ``reasoning_tokens``, which are part of ``completion_tokens``.
+    Tokens are those of `Usage`. ``usage`` counts all answers, and ``usage_now`` those requested in this run; without prices
+    their ``cost`` is None. If there are any, both have ``cached_tokens``, which are part of
+    ``prompt_tokens``, and ``reasoning_tokens`` (between ``tags`` or as the server counts them), which
+    are part of ``completion_tokens``.
 
     Examples
     --------
@@ -38,7 +88,7 @@ def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dic
 
 def _usage(outcomes: Iterable[JobResult], tags: Tags) -> dict[str, Any]:
     """Return the total usage of all answers."""
-    reasoning = 0
+    reasoning = cached = 0
     total = {"prompt_tokens": 0, "completion_tokens": 0, "cost": 0.0, "n_cached": 0, "n_retries": 0}
     for outcome in outcomes:
         response = outcome.response
@@ -49,9 +99,11 @@ def _usage(outcomes: Iterable[JobResult], tags: Tags) -> dict[str, Any]:
         total["completion_tokens"] += (
             usage.completion_tokens or getattr(response, "completion_tokens", 0) or 0
         )
+        cached += usage.cached_tokens
         total["cost"] += usage.cost
         total["n_cached"] += usage.cached
         total["n_retries"] += max(0, usage.tries - 1)
         if isinstance(response, RawCompletion):
             reasoning += response.parts(tags).tokens or 0
-    return {**total, "reasoning_tokens": reasoning} if reasoning else total
+    parts = {"cached_tokens": cached, "reasoning_tokens": reasoning}
+    return {**total, **{name: n for name, n in parts.items() if n}}

@@ -169,7 +169,8 @@ def _taken_apart(request: Request) -> tuple[str, str, dict[str, Any]]:
     """Split a request into kind, prompt (as JSON if it is not plain text) and parameters."""
     params = request.to_dict()
     kind, prompt = params.pop("kind"), params.pop("prompt")
-    params = {name: value for name, value in params.items() if value is not None}
+    # By default the temperature is 0; None is the server's own.
+    params = {name: it for name, it in params.items() if it is not None or name == "temperature"}
     if not isinstance(prompt, str):
         params[_JSON_PROMPT] = True
         prompt = canonical_json(prompt)

@@ -213,7 +213,7 @@ def _check(leaf: Leaf, task: BaseTask[Any], model: Model) -> None:
     try:
         summary = SummarySpec(**{name: given[name] for name in _SUMMARY if name in given})
         Measuring.of(task, given.get("graders"), summary=summary, attempts=attempts, **ks)
-        decoding_of(task, **{name: given[name] for name in _DECODING if name in given})
+        decoding_of(task, model, **{name: given[name] for name in _DECODING if name in given})
         estimate(task, model, **{name: given[name] for name in _ASKING if name in given})
     except InvalidInputError as error:
         raise type(error)(f"task {leaf.name!r}: {error}") from error

@@ -81,7 +81,8 @@ def test_choices_are_scored_as_defined(model: EmbeddedModel) -> None:
     assert answer.choices == choices
     assert answer.n_tokens == tuple(len(ids(model, choice)) for choice in choices)
     assert answer.prompt_tokens == len(ids(model, prompt))
-    assert answer.usage.completion_tokens == sum(answer.n_tokens)
+    assert answer.usage.prompt_tokens == answer.prompt_tokens + sum(answer.n_tokens)
+    assert answer.usage.completion_tokens == 0
 
 
 def test_an_empty_prompt_stands_for_the_beginning(model: EmbeddedModel) -> None:

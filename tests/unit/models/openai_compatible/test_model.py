@@ -44,7 +44,7 @@ def ask(server: FaultServer, text: str = "What is 2 + 3?", **options: Any) -> Ra
         ({"timeout_s": 0}, "`timeout_s` is 0"),
         ({"requests_per_minute": 0}, "`requests_per_minute` is 0"),
         ({"tokens_per_minute": -1}, "`tokens_per_minute` is -1"),
-        ({"prices": (1.0,)}, "`prices` is (1.0,); it must be two numbers"),
+        ({"prices": (1.0,)}, "`prices` is (1.0,); write [IN, OUT]"),
         ({"prices": (-1.0, 0.0)}, "`prices` is -1.0"),
         ({"loglikelihood": "maybe"}, "`loglikelihood` is 'maybe'; choose one of 'auto'"),
         ({"prefill": "no"}, "`prefill` is 'no'"),

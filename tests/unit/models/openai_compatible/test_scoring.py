@@ -150,7 +150,7 @@ def test_prompt_logprobs_are_compared_with_what_was_sent() -> None:
     rows = [None, *({"1": {"logprob": -1.0, "decoded_token": t}} for t in (" is", " Rome"))]
     choice = {"prompt_logprobs": rows}
     [read] = read_prompt_logprobs([choice], ["It is Rome"], 3)
-    assert read.offsets == [0, 2, 5]
+    assert read.pieces == ["It", " is", " Rome"]
     for text, n_prompt, words in (
         ("It is Paris", 3, "a text other than the one sent"),
         ("It is Rome", 4, "3 log-probabilities for 4 prompt tokens"),
@@ -172,12 +172,22 @@ def test_rounding_above_zero_is_zero() -> None:
     assert ScoredText([None, 5e-4, -1.0], [0, 1, 2], None, None).between(1, 3).logprob == -1.0
 
 
-def test_offsets_of_an_unknown_measure_are_not_used() -> None:
-    with (
-        FaultServer(offsets="words", tokenize=False) as server,
-        pytest.raises(ModelError, match="count neither characters nor bytes"),
-    ):
-        score(server)
+def test_offsets_of_an_unknown_measure_do_not_count_where_tokens_are_spelled() -> None:
+    with FaultServer(offsets="words", tokenize=False) as server:
+        assert score(server).loglikelihoods == pytest.approx(expected(), abs=1e-9)
+
+
+def test_offsets_count_for_ascii_texts_alone_where_tokens_are_ids() -> None:
+    logprobs = {"tokens": ["84", "7"], "token_logprobs": [None, -1.0]}
+    for text, offsets in (("It is", [0, 2]), ("Ít is", [0, 3]), ("It is", [1, 2])):
+        choice = {"text": text, "logprobs": {**logprobs, "text_offset": offsets}}
+        [scored] = read_echo([choice], 2)
+        assert scored.pieces is None
+        if text.isascii():
+            assert Ruler().score(scored, "It", " is").logprob == -1.0
+        else:
+            with pytest.raises(ModelError, match="do not spell"):
+                Ruler("bytes").score(scored, "Ít", " is")
 
 
 def test_prompt_logprobs_are_used_where_echo_is_not_there() -> None:
