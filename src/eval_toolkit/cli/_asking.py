@@ -4,7 +4,9 @@ import contextlib
 import errno
 import functools
 import re
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,7 +142,8 @@ def progress_bar(
 def resumable(folder: Path | None) -> Iterator[None]:
     """Print where finished answers are stored if the command is interrupted."""
     try:
-        yield
+        with _terminated_like_interrupted():
+            yield
     except (KeyboardInterrupt, ModelError, ArtifactError) as stop:
         failed = isinstance(stop, ModelError) or _disk_failed(stop)
         if isinstance(stop, ArtifactError) and not failed:
@@ -155,6 +158,19 @@ def resumable(folder: Path | None) -> Iterator[None]:
         if failed:
             raise click.exceptions.Exit(EXIT_FAILED) from stop
         raise
+
+
+@contextlib.contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """Treat SIGTERM like Ctrl-C, so that requests under way may end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _disk_failed(error: BaseException | None) -> bool:

@@ -27,6 +27,8 @@ class Patience:
     away_since: datetime | None = None
     changed: Callable[[], object] | None = None
     """Called when a server goes away, at each further try, and when it is back."""
+    stopping: bool = False
+    """Whether the run was interrupted: requests under way may end, but none is sent."""
 
     def tell(self, since: datetime | None) -> None:
         """Report that a server is away since some time, or back."""

@@ -51,7 +51,8 @@ class ProgressBar:
         if sys.stderr.isatty():
             self._draw(progress)
             return
-        changed = self._last is not None and self._last.away_since != progress.away_since
+        before, states = self._last, ("away_since", "stopping")
+        changed = before and any(getattr(before, s) != getattr(progress, s) for s in states)
         self._last = progress
         if changed or time.monotonic() >= self._next:
             self._tell(progress)
@@ -59,7 +60,7 @@ class ProgressBar:
     def _tell(self, progress: Progress) -> None:
         self._said = progress
         self._next = time.monotonic() + _EVERY_S
-        known = progress.done or progress.away_since is not None
+        known = progress.done or progress.away_since is not None or progress.stopping
         told = _said(progress, self._price) if known else ""
         self._say(f"{progress.done:,} of {progress.total:,} requests{told and ', ' + told}")
 
@@ -92,6 +93,8 @@ def _new_bar() -> Any:
 
 
 def _said(progress: Progress, price: Callable[[float], str]) -> str:
+    if progress.stopping:
+        return "waiting for requests under way; press Ctrl-C again to stop now"
     if progress.away_since is not None:
         return f"server away since {progress.away_since:%H:%M:%S}"
     parts = [f"{progress.rate:.1f}/s"]

@@ -400,6 +400,9 @@ class Endpoint:
         if not limiter.admit(n_tokens):
             await limiter.wait(n_tokens, again=again)
         cuts = limiter.cuts
+        if the_patience().stopping:
+            limiter.release(cuts)
+            raise asyncio.CancelledError
         self._n_requests += 1
         began, started = _now(), time.perf_counter()
         overloaded = answered = False

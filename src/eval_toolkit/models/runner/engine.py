@@ -38,6 +38,8 @@ CONCURRENCY = 16
 _ABOUT_THE_PROMPT = frozenset({"too_long", "refused"})
 """Kinds of failures caused by the prompt, not by the model."""
 _BEGIN_WITHIN_S = 5.0
+_END_WITHIN_S = 5.0
+"""Seconds that an interrupted run waits for requests under way, which may have been paid for."""
 _BREATHE_EVERY = 64
 """Number of requests between yields to the event loop, so that a run can be cancelled."""
 
@@ -173,6 +175,7 @@ async def run_jobs_async(
     asking = _Asking(listed, model, journal, finished or {}, give_up_after)
     patience = Patience(PATIENCE_S if patience_s is None else patience_s, bool(patience_s))
     be_patient(patience)
+    asking.patience = patience
     asking.tally = Tally(len(listed), asking.n_reused, on_progress, patience)
     try:
         await asking.run(n_workers)
@@ -191,6 +194,7 @@ class _Asking:
     """One run of the engine."""
 
     tally: Tally
+    patience: Patience
 
     def __init__(
         self,
@@ -253,6 +257,12 @@ class _Asking:
             return
         try:
             ended, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
+        except asyncio.CancelledError:
+            self.pending = iter(())
+            self.patience.stopping = True
+            self.tally.tell()
+            await asyncio.wait(workers, timeout=_END_WITHIN_S)
+            raise
         finally:
             self.pending = iter(())
             for worker in workers:

@@ -41,6 +41,8 @@ class Progress:
     """Requests per second over the last seconds, without reused answers."""
     away_since: datetime | None = None
     """Time since which the server is away; None if it is not."""
+    stopping: bool = False
+    """Whether the run was interrupted and only waits for requests under way."""
 
     @property
     def eta_s(self) -> float | None:
@@ -123,4 +125,5 @@ class Tally:
             elapsed_s=now - self._started,
             rate=(self.asked - before) / (now - since) if now > since else 0.0,
             away_since=self._patience.away_since,
+            stopping=self._patience.stopping,
         )
