@@ -136,10 +136,11 @@ class ModelError(EvalToolkitError, RuntimeError):
         "not_found",
         "unsupported",
         "budget",
+        "unreachable",
         "other",
     )
     RETRYABLE = frozenset({"rate_limited", "timeout", "connection", "server", "garbled"})
-    FATAL = frozenset({"auth", "not_found", "unsupported", "budget"})
+    FATAL = frozenset({"auth", "not_found", "unsupported", "budget", "unreachable"})
 
     def __init__(
         self, message: str, *, kind: str = "other", status: int | None = None, tries: int = 1

@@ -36,7 +36,7 @@ MODULES = {
     "yaml": ["yaml"],
     "excel": ["openpyxl"],
     "remote": ["fsspec"],
-    "llm": ["aiohttp", "stamina"],
+    "llm": ["aiohttp"],
     "hf": ["datasets", "transformers"],
     "llamacpp": ["xllamacpp"],
     "text": ["sacrebleu", "py3langid"],

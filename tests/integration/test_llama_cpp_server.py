@@ -23,7 +23,7 @@ from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.openai_compatible import OpenAICompatible
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 
-for package in ("xllamacpp", "aiohttp", "stamina"):
+for package in ("xllamacpp", "aiohttp"):
     pytest.importorskip(package)
 
 CAPITALS = {

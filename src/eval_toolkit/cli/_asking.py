@@ -4,7 +4,9 @@ import contextlib
 import errno
 import functools
 import re
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +69,9 @@ _OPTIONS = (
     click.option("--confidence", default=0.95, show_default=True, help="Confidence level of the intervals.",
                  type=click.FloatRange(0, 1, min_open=True, max_open=True)),
     click.option("--concurrency", type=click.IntRange(1), help="Number of concurrent requests."),
+    click.option("--patience", type=click.FloatRange(min=0), metavar="MINUTES",
+                 help="How long to wait for a server that is away; then exit with 3.  [default: 30 "
+                     "if it has answered before]"),
     click.option("--cache", type=click.Path(dir_okay=False), help="SQLite file that caches answers."),
     click.option("--out", type=click.Path(file_okay=False), metavar="FOLDER",
                  help="Folder of the run; run the same command again to resume.  [default: "
@@ -83,6 +88,7 @@ def asking_options(command: _Command) -> _Command:
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         out, no_store = kwargs.pop("out"), kwargs.pop("no_store")
+        patience = kwargs.pop("patience")
         if out is not None and not out.strip():
             raise click.UsageError("--out is empty; specify a folder")
         if out is not None and no_store:
@@ -90,7 +96,10 @@ def asking_options(command: _Command) -> _Command:
         names = ("on_error", "max_error_rate", "confidence")
         asked = Asked(
             counted={name: kwargs.pop(name) for name in names},
-            engine={name: kwargs.pop(name) for name in ("concurrency", "cache")},
+            engine={
+                **{name: kwargs.pop(name) for name in ("concurrency", "cache")},
+                "patience_s": None if patience is None else 60.0 * patience,
+            },
             output=kwargs.pop("output"),
             out=out,
             stored=not no_store,
@@ -133,7 +142,8 @@ def progress_bar(
 def resumable(folder: Path | None) -> Iterator[None]:
     """Print where finished answers are stored if the command is interrupted."""
     try:
-        yield
+        with _terminated_like_interrupted():
+            yield
     except (KeyboardInterrupt, ModelError, ArtifactError) as stop:
         failed = isinstance(stop, ModelError) or _disk_failed(stop)
         if isinstance(stop, ArtifactError) and not failed:
@@ -148,6 +158,19 @@ def resumable(folder: Path | None) -> Iterator[None]:
         if failed:
             raise click.exceptions.Exit(EXIT_FAILED) from stop
         raise
+
+
+@contextlib.contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """Treat SIGTERM like Ctrl-C, so that requests under way may end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _disk_failed(error: BaseException | None) -> bool:

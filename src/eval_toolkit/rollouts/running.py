@@ -112,7 +112,7 @@ def run_rollouts(
         "expectation", or "best" if ``keep`` drops branches, for which there is no expectation.
     on_error, max_error_rate, confidence
         As in `SummarySpec`.
-    budget, concurrency, cache, give_up_after, on_progress
+    budget, concurrency, cache, give_up_after, patience_s, on_progress
         As in `AskSpec`; the budget covers testers and targets.
     run_id : str, optional
         Name of the run; by default that of the folder.

@@ -406,6 +406,7 @@ class Context:
             concurrency=self.spec.concurrency,
             on_progress=self._tell if self.spec.on_progress else None,
             give_up_after=give_up,
+            patience_s=self.spec.patience_s,
             close_model=False,
         )
 
@@ -418,6 +419,7 @@ class Context:
             concurrency=self.spec.concurrency,
             on_progress=self._tell if self.spec.on_progress else None,
             give_up_after=self.spec.give_up_after,
+            patience_s=self.spec.patience_s,
             close_model=False,
         )
 

@@ -1,21 +1,30 @@
-"""``run.lock``: one process per run; locks of dead processes are ignored."""
+"""``run.lock``: one process per run; locks of dead processes are ignored.
+
+The file names process and host, and is locked by the system (``flock``), which ends with the process
+and is seen from other containers and hosts.
+"""
 
 import contextlib
+import importlib
 import json
 import os
 import secrets
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._internal.files import file_mode, read_regular
+from eval_toolkit._internal.files import file_mode, open_regular, read_regular
 from eval_toolkit.errors import ArtifactError
 
 __all__ = ["LOCK", "lock_holder", "run_lock"]
 
+_fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
+
 LOCK = "run.lock"
+_held: set[int] = set()
+"""Descriptors of the locks of this process; a fork must not keep them."""
 _LOOKS = 5
 _PAUSE_S = 0.02
 
@@ -45,8 +54,8 @@ def run_lock(folder: str | Path) -> Iterator[None]:
     path = Path(folder) / LOCK
     pid = os.getpid()
     owner = {"pid": pid, "started": _started(pid), "host": socket.gethostname()}
-    mine = json.dumps({**owner, "key": secrets.token_hex(8)})
-    while not _taken(path, mine):
+    owner["key"] = secrets.token_hex(8)
+    while (taken := _taken(path, owner)) is None:
         holder = lock_holder(folder)
         if holder:
             raise ArtifactError(
@@ -54,26 +63,62 @@ def run_lock(folder: str | Path) -> Iterator[None]:
                 f"delete {LOCK} if it no longer runs"
             )
         _remove_stale(path)
+    handle, mine = taken
+    _held.add(handle)
     try:
         yield
     finally:
         if _content(path) == mine:
             path.unlink(missing_ok=True)
+        _held.discard(handle)
+        os.close(handle)
 
 
-def _taken(path: Path, mine: str) -> bool:
+def _taken(path: Path, owner: Mapping[str, Any]) -> tuple[int, str] | None:
+    """Create and lock the file; return its descriptor and content, or None if it exists."""
     try:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, file_mode())
     except FileExistsError:
-        return False
+        return None
     try:
+        mine = json.dumps({**owner, "flock": _locks(handle)})
         os.write(handle, mine.encode())
-    except OSError:
+    except BaseException:
+        os.close(handle)
         path.unlink(missing_ok=True)
         raise
-    finally:
-        os.close(handle)
+    return handle, mine
+
+
+def _locks(handle: int, *, shared: bool = False) -> bool:
+    """Lock a file; return whether this succeeds."""
+    if _fcntl is None:
+        return False
+    try:
+        _fcntl.flock(handle, (_fcntl.LOCK_SH if shared else _fcntl.LOCK_EX) | _fcntl.LOCK_NB)
+    except OSError:  # locked by another process, or by no file system of this kind
+        return False
     return True
+
+
+def _is_locked(path: Path) -> bool:
+    """Return whether a process holds the lock of the file."""
+    try:
+        with open_regular(path) as stream:
+            return not _locks(stream.fileno(), shared=True)
+    except (OSError, ArtifactError):
+        return False
+
+
+def _forget() -> None:
+    """Close the locks in a forked process, so that they end with the process that took them."""
+    for handle in _held:
+        os.close(handle)
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 def lock_holder(folder: str | Path) -> str | None:
@@ -84,7 +129,7 @@ def lock_holder(folder: str | Path) -> str | None:
             return None
         owner = _owner(path)
         if owner is not None:
-            return _alive(owner)
+            return _alive(owner, path)
         if look + 1 < _LOOKS:  # just created, content not yet written
             time.sleep(_PAUSE_S)
     return None
@@ -105,9 +150,12 @@ def _owner(path: Path) -> dict[str, Any] | None:
     return owner if isinstance(owner, dict) and isinstance(owner.get("pid"), int) else None
 
 
-def _alive(owner: dict[str, Any]) -> str | None:
+def _alive(owner: dict[str, Any], path: Path) -> str | None:
     who = f"process {owner['pid']} on {owner.get('host')}"
-    if owner.get("host") != socket.gethostname():
+    here = owner.get("host") == socket.gethostname()
+    if owner.get("flock") is True and (here or _is_locked(path)):
+        return who if _is_locked(path) else None  # another container may have the same host name
+    if not here:
         return who  # cannot be checked from this host
     try:
         os.kill(owner["pid"], 0)

@@ -52,6 +52,9 @@ class AskSpec:
         counted.
     give_up_after : int or None, default 50
         Number of consecutive failures of a model or a function after which requests stop.
+    patience_s : float, optional
+        Seconds for which a server that is away, or refuses every request, is waited for before
+        requests stop; by default 30 minutes for one that has answered in this process, else 0.
     on_progress : callable, optional
         Called with a `Progress` a few times a second.
 
@@ -71,6 +74,7 @@ class AskSpec:
     replay: str | Path | None = None
     budget: Budget = field(default_factory=Budget)
     give_up_after: int | None = 50
+    patience_s: float | None = None
     on_progress: Callable[[Progress], object] | None = None
 
     def __post_init__(self) -> None:
@@ -82,6 +86,8 @@ class AskSpec:
         for name in ("concurrency", "give_up_after"):
             if getattr(self, name) is not None:
                 validation.integer(getattr(self, name), name, low=1)
+        if self.patience_s is not None:
+            validation.number(self.patience_s, "patience_s", low=0.0)
         if not isinstance(self.budget, Budget):
             raise InvalidTypeError(f"`budget` is {self.budget!r:.80}; it must be a Budget")
         if self.on_progress is not None and not callable(self.on_progress):
@@ -203,6 +209,7 @@ class AskOptions(TypedDict, total=False):
     concurrency: int | None
     cache: ResponseCache | str | Path | None
     give_up_after: int | None
+    patience_s: float | None
     on_progress: Callable[[Progress], object] | None
 
 

@@ -81,7 +81,7 @@ def judge_pairs(
         Handling of units with the same id but different content, as in `compare_runs`.
     on_error, max_error_rate, confidence
         As in `SummarySpec`.
-    cache, concurrency, give_up_after, on_progress
+    cache, concurrency, give_up_after, patience_s, on_progress
         As in `AskSpec`.
 
     Returns

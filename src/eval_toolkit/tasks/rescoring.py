@@ -235,7 +235,7 @@ def judge_run(
         As in `run_task`; by default as in the run.
     on_error, confidence, max_error_rate
         As in `SummarySpec`; the first two default to those of the run.
-    cache, concurrency, give_up_after, on_progress
+    cache, concurrency, give_up_after, patience_s, on_progress
         As in `AskSpec`.
 
     Returns

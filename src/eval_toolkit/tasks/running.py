@@ -138,7 +138,7 @@ def run_task(
     until : UntilWidth or UntilDecided, optional
         Stopping rule. Items are requested in random order, and every interval is valid at any
         time; answers beyond the last counted item are kept.
-    concurrency, cache, replay, give_up_after, on_progress
+    concurrency, cache, replay, give_up_after, patience_s, on_progress
         As in `AskSpec`.
     run_id : str, optional
         Name of the run; by default that of the folder.

@@ -570,6 +570,43 @@ def test_the_lock_of_another_host_is_respected(tmp_path):
         pass
 
 
+def test_a_lock_that_is_held_in_another_container_is_respected(tmp_path):
+    """There the host may have the same name, and the process another id."""
+    import fcntl
+    import socket
+
+    lock = tmp_path / "run.lock"
+    owner = {"pid": dead_pid(), "host": socket.gethostname(), "flock": True}
+    lock.write_text(json.dumps(owner))
+    with lock.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(ArtifactError, match="another process is writing"), run_lock(tmp_path):
+            pass
+    with run_lock(tmp_path):
+        assert json.loads(lock.read_text())["flock"] is True
+
+
+def test_a_fork_does_not_keep_the_lock(tmp_path):
+    program = (
+        "import os, sys, time; from eval_toolkit.runs import run_lock\n"
+        "with run_lock(sys.argv[1]):\n"
+        "    child = os.fork()\n"
+        "    os.write(1, b'%d\\n' % child)\n"
+        "    if child == 0: time.sleep(60)\n"
+        "    os._exit(1)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as done:
+        child = max(int(done.stdout.readline()) for _ in range(2))
+        done.wait()
+        try:
+            with run_lock(tmp_path):
+                pass
+        finally:
+            os.kill(child, 9)
+
+
 # --- finding ------------------------------------------------------------------------------------
 
 

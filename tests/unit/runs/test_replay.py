@@ -1,6 +1,7 @@
 """Replay: a run again from what is stored, without the model."""
 
 import asyncio
+import re
 
 import pytest
 
@@ -101,7 +102,8 @@ def test_jobs_of_other_names_get_the_answers_in_order(source):
 def test_a_damaged_answer_is_called_damaged(tmp_path):
     journal = Journal(tmp_path / "j.jsonl")
     run_jobs(JOBS[:1], ScriptedModel("fine"), journal=journal)
-    journal.path.write_text(journal.path.read_text().replace('"text":"fine"', '"text":5'))
+    unsealed = re.sub(r'^{"crc":"\w{8}",', "{", journal.path.read_text(), flags=re.MULTILINE)
+    journal.path.write_text(unsealed.replace('"text":"fine"', '"text":5'))
     [outcome] = run_jobs(JOBS[:1], ReplayModel(journal.path))
     assert outcome.error.message == (
         f"{journal.path}: the stored answer is damaged: `text` is 5; it must be text"

@@ -51,14 +51,17 @@ class ProgressBar:
         if sys.stderr.isatty():
             self._draw(progress)
             return
+        before, states = self._last, ("away_since", "stopping")
+        changed = before and any(getattr(before, s) != getattr(progress, s) for s in states)
         self._last = progress
-        if time.monotonic() >= self._next:
+        if changed or time.monotonic() >= self._next:
             self._tell(progress)
 
     def _tell(self, progress: Progress) -> None:
         self._said = progress
         self._next = time.monotonic() + _EVERY_S
-        told = _said(progress, self._price) if progress.done else ""
+        known = progress.done or progress.away_since is not None or progress.stopping
+        told = _said(progress, self._price) if known else ""
         self._say(f"{progress.done:,} of {progress.total:,} requests{told and ', ' + told}")
 
     def _draw(self, progress: Progress) -> None:
@@ -90,9 +93,13 @@ def _new_bar() -> Any:
 
 
 def _said(progress: Progress, price: Callable[[float], str]) -> str:
+    if progress.stopping:
+        return "waiting for requests under way; press Ctrl-C again to stop now"
+    if progress.away_since is not None:
+        return f"server away since {progress.away_since:%H:%M:%S}"
     parts = [f"{progress.rate:.1f}/s"]
     if progress.eta_s is not None:
-        parts.append(f"{_duration(progress.eta_s)} left")
+        parts.append(f"{duration(progress.eta_s)} left")
     if progress.reused:
         parts.append(f"{progress.reused} cached")
     parts.append(f"{progress.errors} errors")
@@ -104,7 +111,8 @@ def _said(progress: Progress, price: Callable[[float], str]) -> str:
     return ", ".join(parts)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a time in words."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

@@ -21,13 +21,23 @@ from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, ModelError
 from eval_toolkit.models.openai_compatible.failures import (
     EndpointError,
+    can_heal,
     from_body,
     from_status,
     one_line,
     without_secrets,
 )
 from eval_toolkit.models.openai_compatible.limits import Budget, Limiter
-from eval_toolkit.models.openai_compatible.retries import RetryRule, ask_again
+from eval_toolkit.models.openai_compatible.outages import Outage
+from eval_toolkit.models.openai_compatible.pace import Pace
+from eval_toolkit.models.openai_compatible.retries import (
+    REFUSED,
+    Failures,
+    RetryRule,
+    closes_gate,
+    seems_gone,
+)
+from eval_toolkit.models.patience import the_patience
 from eval_toolkit.models.prices import cost_of
 
 if TYPE_CHECKING:
@@ -247,6 +257,9 @@ class Endpoint:
         self._budgets = budgets
         self._prices = prices
         self._line: _Line | None = None
+        self._pace = Pace(rule.first_wait_s if adaptive else 0.0)
+        self._outage: Outage | None = None
+        self._answered_at = float("-inf")
         self._urls: dict[str, URL] = {}
         self._n_requests = self._n_answers = self._n_failures = 0
         self._prompt_tokens = self._completion_tokens = 0
@@ -317,22 +330,64 @@ class Endpoint:
         parses the decoded answer and raises `ModelError` of kind "garbled" for invalid ones;
         ``n_tokens`` is the estimated number for the budget.
         """
-        address = self.address
-        try:
-            return await self._once(path, body, read, n_tokens)
-        except ModelError as error:
-            below = None if path.startswith("/") else address.below_v1
-            if below is not None and getattr(error, "status", None) in _NO_SUCH_PATH:
-                self.address = below  # from now on
-                self._urls.clear()
-                return await self.ask(path, body, read, n_tokens=n_tokens)
-            if not error.retryable or self._rule.max_tries == 1:
-                raise
-            failure = error
+        failures: Failures | None = None
         once = partial(self._once, path, body, read, n_tokens)
-        reply, tries = await ask_again(once, failure, self._rule)
-        reply.tries = tries
-        return reply
+        while True:
+            again = failures is not None
+            try:
+                if self._outage is None or self._outage.over:
+                    reply = await once(again=again)
+                else:
+                    reply = await self._outage.wait(partial(once, again=again))
+            except ModelError as error:
+                if self._moves_below(path, error):
+                    continue
+                now = _now()
+                if failures is None:
+                    failures = Failures(self._rule, now)
+                await self._pause(failures, error, now)
+            else:
+                if failures is not None:
+                    reply.tries = failures.n + 1
+                return reply
+
+    async def ask_once(self, path: str, read: Callable[[Mapping[str, Any]], T]) -> Reply[T]:
+        """Send a GET request without retries, as in `ask`."""
+        return await self._sent(path, None, read, 0, False)
+
+    def _moves_below(self, path: str, error: ModelError) -> bool:
+        """Use the address with ``/v1`` from now on, if there is nothing at the other."""
+        below = None if path.startswith("/") else self.address.below_v1
+        if below is None or error.status not in _NO_SUCH_PATH:
+            return False
+        self.address = below
+        self._urls.clear()
+        return True
+
+    async def _pause(self, failures: Failures, error: ModelError, now: float) -> None:
+        """Wait before the next try, or raise if there is none."""
+        if not error.retryable:
+            failures.n += 1
+            raise failures.final(error)
+        patience = the_patience()
+        known = self._n_answers > 0 or patience.from_start
+        wait_s = failures.pause(error, now, patience.seconds if known else 0.0)
+        if wait_s is not None:
+            if wait_s > 0.0:
+                await asyncio.sleep(wait_s)
+            return
+        nobody = self._answered_at < failures.before  # since the last try of this request
+        if not known or not patience.seconds or not nobody:
+            raise failures.final(error)
+        if failures.spared:  # refused for longer than the patience
+            raise ModelError(
+                f"{error}, longer than the patience", kind="unreachable", tries=failures.n
+            )
+        if not seems_gone(error) or failures.n_outages >= self._rule.max_tries:
+            raise failures.final(error)
+        failures.restart(now)
+        if self._outage is None or self._outage.over:
+            self._outage = Outage(patience)
 
     async def _once(
         self,
@@ -340,13 +395,15 @@ class Endpoint:
         body: bytes | None,
         read: Callable[[Mapping[str, Any]], T],
         n_tokens: int,
+        *,
+        again: bool = False,
     ) -> Reply[T]:
         if self._spending is None:
-            return await self._sent(path, body, read, n_tokens)
+            return await self._sent(path, body, read, n_tokens, again)
         await self._spending.admit()
         cost, tokens = None, 0
         try:
-            reply = await self._sent(path, body, read, n_tokens)
+            reply = await self._sent(path, body, read, n_tokens, again)
             cost = self.cost(*reply.tokens)
             tokens = (reply.tokens.prompt or 0) + (reply.tokens.completion or 0)
         finally:
@@ -359,30 +416,48 @@ class Endpoint:
         body: bytes | None,
         read: Callable[[Mapping[str, Any]], T],
         n_tokens: int,
+        again: bool,
     ) -> Reply[T]:
         line = self._line
         if line is None or line.loop is not asyncio.get_running_loop():
             line = await self._open()
         limiter = line.limiter
         if not limiter.admit(n_tokens):
-            await limiter.wait(n_tokens)
+            await limiter.wait(n_tokens, again=again)
         cuts = limiter.cuts
+        if the_patience().stopping:
+            limiter.release(cuts)
+            raise asyncio.CancelledError
         self._n_requests += 1
-        started = time.perf_counter()
+        began, started = _now(), time.perf_counter()
         overloaded = answered = False
         try:
-            payload = await self._exchange(line, path, body)
+            payload = await self._exchange(line, path, body, began)
             value, tokens = self._read(path, payload, read), read_usage(payload)
             answered = True
+            self._answered_at = _now()
+            if self._outage is not None:
+                self._outage.end()
         except ModelError as error:
             self._n_failures += 1
-            overloaded = error.kind in ("rate_limited", "timeout")
+            overloaded = self._slow_down(limiter, error, began)
             raise
         finally:
             limiter.release(cuts, overloaded=overloaded, answered=answered)
         reply = Reply(value, tokens, time.perf_counter() - started)
         self._book(reply, limiter, n_tokens)
         return reply
+
+    def _slow_down(self, limiter: Limiter, error: ModelError, began: float) -> bool:
+        """Close the gate if the server asks for it; return whether to halve the concurrency."""
+        wait_s = getattr(error, "wait_s", None)
+        if error.status == REFUSED:
+            limiter.refuse(began, wait_s)
+            return not self._rule.first_wait_s
+        if closes_gate(error):
+            limiter.close(wait_s or 0.0)
+            return True
+        return error.kind == "timeout"
 
     def _book(self, reply: Reply[Any], limiter: Limiter, estimated: int) -> None:
         prompt_tokens, completion_tokens, *_ = reply.tokens
@@ -394,7 +469,9 @@ class Endpoint:
         if self.counts_tokens and prompt_tokens is not None:
             limiter.settle(estimated, prompt_tokens + (completion_tokens or 0))
 
-    async def _exchange(self, line: _Line, path: str, body: bytes | None) -> Mapping[str, Any]:
+    async def _exchange(
+        self, line: _Line, path: str, body: bytes | None, began: float
+    ) -> Mapping[str, Any]:
         """Send one request and return the decoded object of a successful answer."""
         aiohttp = line.aiohttp
         data: Any = io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY else body
@@ -404,6 +481,8 @@ class Endpoint:
                 method, self._url(path), data=data, allow_redirects=False
             ) as response:
                 raw = await self._body(path, response)
+            if response.status < 300:
+                line.limiter.accept(began, response.headers)
         except TimeoutError:
             raise EndpointError(
                 f"{self._where(path)} did not answer within {self._timeout_s:g} s", kind="timeout"
@@ -416,8 +495,10 @@ class Endpoint:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             words = (str(error) or type(error).__name__).replace(" ssl:default", "")
             words = one_line(words, line.secrets)
+            heals = can_heal(error, known=self._n_answers > 0)
             raise EndpointError(
-                f"{self._where(path)} cannot be reached: {words}", kind="connection"
+                f"{self._where(path)} cannot be reached: {words}",
+                kind="connection" if heals else "unreachable",
             ) from None
         if response.status >= 300:
             raise from_status(
@@ -529,7 +610,9 @@ class Endpoint:
             requests=self._budgets[0],
             tokens=self._budgets[1],
             limit=self._line.limiter.limit if self._line else None,
+            pace=self._pace,
         )
+        self._outage = None  # it belongs to its event loop
         # The generator does not await before it yields, so no other task sees a partial session.
         session = await anext(life)
         self._line = _Line(asyncio.get_running_loop(), life, session, limiter, secrets)
@@ -546,6 +629,10 @@ class Endpoint:
         line, self._line = self._line, None
         if line is not None and line.loop is asyncio.get_running_loop():
             await line.life.aclose()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _aiohttp() -> Any:

@@ -2,6 +2,8 @@
 
 import json
 import re
+import socket
+import ssl
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -36,9 +38,20 @@ _REFUSED = re.compile(
     r"content.?filter|content management|moderation|flagged|policy.?violation", re.I
 )
 _NO_CREDIT = re.compile(r"insufficient.?(?:quota|funds|credit)|billing|credit balance", re.I)
+_CAUSES = ("os_error", "certificate_error", "__cause__")
+"""Attributes of aiohttp's errors with the error of the system."""
+_NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE")
+_NO_NAME = {getattr(socket, name) for name in ("EAI_NONAME", "EAI_NODATA") if hasattr(socket, name)}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
-_RESETS = ("x-ratelimit-reset-requests", "x-ratelimit-reset-tokens", "ratelimit-reset")
+_RESETS = (
+    *("x-ratelimit-reset-requests", "x-ratelimit-reset-tokens", "ratelimit-reset"),
+    *("anthropic-ratelimit-requests-reset", "anthropic-ratelimit-tokens-reset"),
+)
+_QUOTAS = (
+    tuple(f"x-ratelimit-{name}-requests" for name in ("limit", "remaining", "reset")),
+    tuple(f"anthropic-ratelimit-requests-{name}" for name in ("limit", "remaining", "reset")),
+)
 
 
 class EndpointError(ModelError):
@@ -54,6 +67,28 @@ class EndpointError(ModelError):
     ) -> None:
         super().__init__(message, kind=kind, status=status)
         self.wait_s = wait_s
+
+
+def can_heal(error: BaseException, *, known: bool) -> bool:
+    """Return whether a failed connection may succeed later.
+
+    A certificate or a protocol that is refused stays so, and so does a name that does not exist,
+    unless the host is ``known`` to have answered before.
+
+    Examples
+    --------
+    >>> can_heal(ConnectionRefusedError(), known=False)
+    True
+    >>> can_heal(socket.gaierror(socket.EAI_NONAME, "Name or service not known"), known=False)
+    False
+    """
+    causes = [error, *(getattr(error, name, None) for name in _CAUSES)]
+    if any(isinstance(one, ssl.SSLCertVerificationError) for one in causes):
+        return False
+    if any(getattr(one, "reason", None) in _NO_TLS for one in causes):
+        return False
+    codes = {one.errno for one in causes if isinstance(one, socket.gaierror)}
+    return known or not codes & _NO_NAME
 
 
 def one_line(text: str, secrets: Iterable[str] = ()) -> str:
@@ -188,9 +223,46 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     if text := headers.get("retry-after"):
         seconds = _span(text)
         return seconds if seconds is not None else _until(text, now)
-    spans = [span for name in _RESETS if (span := _span(headers.get(name, ""))) is not None]
+    stated = quota(headers, now)
+    if stated is not None and stated[1] < 1.0:  # empty until the next request flows in
+        return stated[2] / max(1.0, stated[0] - stated[1])
+    resets = (_reset(headers.get(name, ""), now) for name in _RESETS)
+    spans = [span for span in resets if span is not None]
     # Ignore long delays: a distant reset is when a budget is full, not when it is usable again.
     return max(spans) if spans and max(spans) <= 120.0 else None
+
+
+def quota(
+    headers: Mapping[str, str], now: datetime | None = None
+) -> tuple[float, float, float] | None:
+    """Return the requests a provider allows at once, those left, and the seconds until all are.
+
+    Examples
+    --------
+    >>> names = ("limit", "remaining", "reset")
+    >>> told = dict(zip((f"x-ratelimit-{name}-requests" for name in names), ("60", "59", "1s")))
+    >>> quota(told)
+    (60.0, 59.0, 1.0)
+    """
+    for names in _QUOTAS:
+        if names[0] in headers:
+            limit, left, reset = (headers.get(name, "") for name in names)
+            found = _span(limit), _span(left), _reset(reset, now)
+            if None not in found:
+                return found  # type: ignore[return-value]
+    return None
+
+
+def _reset(text: str, now: datetime | None) -> float | None:
+    """Parse the time until a reset: a span, or an ISO date."""
+    span = _span(text)
+    if span is not None or "T" not in text:
+        return span
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return _from_now(moment, now)
 
 
 def _span(text: str) -> float | None:
@@ -206,6 +278,10 @@ def _until(text: str, now: datetime | None) -> float | None:
         moment = parsedate_to_datetime(text)
     except ValueError:
         return None
+    return _from_now(moment, now)
+
+
+def _from_now(moment: datetime, now: datetime | None) -> float:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())

@@ -3,10 +3,14 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+
+from eval_toolkit.models.openai_compatible.pace import Pace
 
 BURST = 0.02
 """Share of a minute's budget that may be spent at once."""
+_LOOK_S = 0.05
+"""Seconds until the next look at how many requests may be under way."""
 
 
 class Budget:
@@ -53,9 +57,9 @@ class Budget:
 class Limiter:
     """First-come, first-served limiter with adaptive concurrency.
 
-    The limit starts at the ceiling. An overloaded server (429, timeout) halves it, once for all
-    requests in flight at the time; it grows by one after as many answers as the limit. A limiter
-    belongs to one event loop.
+    The limit starts at the ceiling. An overloaded server halves it, once for all requests in flight
+    at the time; it grows by one after as many answers as the limit. A limiter belongs to one event
+    loop.
 
     Parameters
     ----------
@@ -67,6 +71,8 @@ class Limiter:
         Budgets per minute.
     limit : float, optional
         Initial concurrency; by default the ceiling.
+    pace : Pace, optional
+        Pace at which requests start, and the gate that refusals close.
 
     Examples
     --------
@@ -81,6 +87,7 @@ class Limiter:
     __slots__ = (
         "_adaptive",
         "_ceiling",
+        "_pace",
         "_requests",
         "_timer",
         "_tokens",
@@ -98,8 +105,10 @@ class Limiter:
         requests: Budget | None = None,
         tokens: Budget | None = None,
         limit: float | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self._ceiling = ceiling
+        self._pace = pace
         self._adaptive = adaptive
         self._requests = requests
         self._tokens = tokens
@@ -117,10 +126,10 @@ class Limiter:
         self._start(n_tokens)
         return True
 
-    async def wait(self, n_tokens: int) -> None:
-        """Wait until this request may start."""
+    async def wait(self, n_tokens: int, *, again: bool = False) -> None:
+        """Wait until this request may start; one that was sent before precedes the others."""
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.append((turn, n_tokens))
+        (self._waiting.appendleft if again else self._waiting.append)((turn, n_tokens))
         self._serve()
         try:
             await turn
@@ -143,6 +152,21 @@ class Limiter:
         if self._waiting:
             self._serve()
 
+    def refuse(self, started: float, wait_s: float | None) -> None:
+        """Close the gate after a refusal of a request that started at some time of the loop."""
+        if self._pace is not None:
+            self._pace.refuse(started, _now(), wait_s)
+
+    def close(self, wait_s: float) -> None:
+        """Start no request for some seconds."""
+        if self._pace is not None:
+            self._pace.close(_now(), wait_s)
+
+    def accept(self, started: float, headers: Mapping[str, str]) -> None:
+        """Read the headers of an answer, which may state limits."""
+        if self._pace is not None:
+            self._pace.accept(started, _now(), self.in_flight, headers)
+
     def settle(self, estimated: int, used: int) -> None:
         """Replace a request's estimated tokens by the actual number."""
         if self._tokens is not None:
@@ -154,10 +178,17 @@ class Limiter:
             pause = self._requests.wait_for(1)
         if self._tokens is not None:
             pause = max(pause, self._tokens.wait_for(n_tokens))
+        if self._pace is not None:
+            now = _now()
+            pause = max(pause, self._pace.wait_for(now))
+            if self.in_flight >= self._pace.room(now, self._ceiling):
+                pause = max(pause, _LOOK_S)
         return pause
 
     def _start(self, n_tokens: int) -> None:
         self.in_flight += 1
+        if self._pace is not None:
+            self._pace.start(_now())
         if self._requests is not None:
             self._requests.take(1)
         if self._tokens is not None:
@@ -181,3 +212,7 @@ class Limiter:
             self._waiting.popleft()
             self._start(n_tokens)
             turn.set_result(None)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,16 +1,15 @@
-"""Retries of failed requests."""
+"""Retries of one failed request."""
 
-import logging
 import random
-import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
-from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import ModelError
 
-T = TypeVar("T")
+REFUSED = 429
+_OVERLOADED = frozenset({429, 503, 529})
+"""Statuses of a server that asks for fewer requests."""
+_GONE = frozenset({502, 503, 504, 529})
+"""Statuses of a gateway whose server is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,57 +23,74 @@ class RetryRule:
     """Seconds after the first failure in which a try may start."""
 
 
-def _quiet() -> None:
-    """Keep stamina's log messages off the terminal; the user's handlers still receive them."""
-    log = logging.getLogger("stamina")
-    if not log.handlers:
-        log.addHandler(logging.NullHandler())
+def closes_gate(error: Exception) -> bool:
+    """Return whether a failure asks all requests to wait."""
+    return getattr(error, "status", None) in _OVERLOADED
 
 
-async def ask_again(
-    ask: Callable[[], Awaitable[T]], failure: ModelError, rule: RetryRule
-) -> tuple[T, int]:
-    """Retry after a first failure; return the answer and the number of the successful try.
+def seems_gone(error: Exception) -> bool:
+    """Return whether a failure may mean that the server is gone, whatever the request."""
+    kind = getattr(error, "kind", "")
+    return kind == "connection" or getattr(error, "status", None) in _GONE
 
-    If the rule stops, the last `ModelError` is raised, with the number of tries in ``tries`` and in
-    the message.
+
+class Failures:
+    """Failed tries of one request.
+
+    Parameters
+    ----------
+    rule : RetryRule
+        Limits on the retries.
+    now : float
+        Time of the first failure.
     """
-    # Imported lazily, since most requests succeed on the first try.
-    stamina = require("stamina", feature="retrying a request", extra="llm")
-    _quiet()
-    deadline = time.monotonic() + rule.total_s
-    first: ModelError | None = failure
-    tries = 0
 
-    def wait(error: Exception) -> bool | float:
-        if not isinstance(error, ModelError) or not error.retryable:
-            return False
+    __slots__ = ("_rule", "_used", "before", "last", "n", "n_outages", "since", "spared")
+
+    def __init__(self, rule: RetryRule, now: float) -> None:
+        self._rule = rule
+        self._used = 0
+        self.since = self.last = self.before = now
+        """Times of the first failure, the last one, and the one before it."""
+        self.n = 0
+        """Number of failed tries."""
+        self.n_outages = 0
+        self.spared = False
+        """Whether the last failure counted as no try: the gate is closed for all requests."""
+
+    def pause(self, error: Exception, now: float, patience_s: float) -> float | None:
+        """Return the seconds until the next try; None if there is none.
+
+        A refusal (429) after which all requests wait uses up no try.
+        """
+        rule = self._rule
+        self.n += 1
+        self.before, self.last = self.last, now
         asked: float | None = getattr(error, "wait_s", None)
-        if time.monotonic() + (asked or 0.0) >= deadline:
-            return False
+        refused = getattr(error, "status", None) == REFUSED
+        self.spared = refused and (rule.first_wait_s if asked is None else asked) > 0.0
+        self._used += not self.spared
+        within = max(rule.total_s, patience_s) if self.spared else rule.total_s
+        if self._used >= rule.max_tries or now + (asked or 0.0) >= self.since + within:
+            return None
+        if closes_gate(error) and asked is not None:
+            return 0.0  # all requests wait at the gate
+        if self.spared:
+            return 0.0
         if asked is None:
-            return True
+            wait = min(rule.longest_wait_s, rule.first_wait_s * 2.0 ** (self._used - 1))
+            return wait + random.uniform(0.0, rule.first_wait_s)  # noqa: S311
         # Jitter, so that requests with the same delay are not retried at the same moment.
         return asked + random.uniform(0.0, min(rule.first_wait_s, 0.1 * asked))  # noqa: S311
 
-    try:
-        async for attempt in stamina.retry_context(
-            on=wait,
-            attempts=rule.max_tries,
-            timeout=rule.total_s,
-            wait_initial=rule.first_wait_s,
-            wait_max=rule.longest_wait_s,
-            wait_jitter=rule.first_wait_s,
-        ):
-            with attempt:
-                tries = attempt.num
-                if first is not None:
-                    raised, first = first, None
-                    raise raised
-                return await ask(), tries
-    except ModelError as error:
-        error.tries = tries
-        if tries > 1:
-            error.args = (f"{error.args[0]} (tried {tries} times)",)
-        raise
-    raise failure  # pragma: no cover - the loop returns or raises
+    def restart(self, now: float) -> None:
+        """Start anew after an outage."""
+        self.n_outages += 1
+        self._used, self.since, self.last = 0, now, now
+
+    def final(self, error: ModelError) -> ModelError:
+        """Return the last failure, with the number of tries."""
+        error.tries = max(1, self.n)
+        if self.n > 1:
+            error.args = (f"{error.args[0]} (tried {self.n} times)",)
+        return error

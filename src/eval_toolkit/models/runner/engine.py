@@ -22,6 +22,7 @@ from eval_toolkit.errors import (
     ModelError,
 )
 from eval_toolkit.models.asking import Place, ask
+from eval_toolkit.models.patience import PATIENCE_S, Patience, be_patient
 from eval_toolkit.models.payloads import Response, checked_response
 from eval_toolkit.models.requests import Request, request_hash
 from eval_toolkit.models.responses import ErrorInfo
@@ -37,6 +38,8 @@ CONCURRENCY = 16
 _ABOUT_THE_PROMPT = frozenset({"too_long", "refused"})
 """Kinds of failures caused by the prompt, not by the model."""
 _BEGIN_WITHIN_S = 5.0
+_END_WITHIN_S = 5.0
+"""Seconds that an interrupted run waits for requests under way, which may have been paid for."""
 _BREATHE_EVERY = 64
 """Number of requests between yields to the event loop, so that a run can be cancelled."""
 
@@ -50,6 +53,7 @@ def run_jobs(
     concurrency: int | None = None,
     on_progress: OnProgress | None = None,
     give_up_after: int | None = 50,
+    patience_s: float | None = 0.0,
 ) -> JobResults:
     """Query a model for all unanswered jobs; also works in notebooks.
 
@@ -71,6 +75,9 @@ def run_jobs(
     give_up_after : int or None, default 50
         Number of consecutive failures after which requests stop; None for no limit. Failures caused
         by the prompt (too long, refused) do not count.
+    patience_s : float or None, default 0
+        Seconds for which a server that is away, or refuses everything, is waited for before
+        requests stop; None for 30 minutes once it has answered, and 0 before.
 
     Returns
     -------
@@ -107,6 +114,7 @@ def run_jobs(
             concurrency=concurrency,
             on_progress=on_progress,
             give_up_after=give_up_after,
+            patience_s=patience_s,
         )
 
     try:
@@ -125,13 +133,14 @@ async def run_jobs_async(
     concurrency: int | None = None,
     on_progress: OnProgress | None = None,
     give_up_after: int | None = 50,
+    patience_s: float | None = 0.0,
     close_model: bool = True,
 ) -> JobResults:
     """Same as `run_jobs`, in the running event loop.
 
     Parameters
     ----------
-    jobs, model, journal, finished, concurrency, on_progress, give_up_after
+    jobs, model, journal, finished, concurrency, on_progress, give_up_after, patience_s
         As in `run_jobs`.
     close_model : bool, default True
         Whether to close the model; False leaves it open for further calls in the same loop.
@@ -164,7 +173,10 @@ async def run_jobs_async(
     if give_up_after is not None:
         validation.integer(give_up_after, "give_up_after", low=1)
     asking = _Asking(listed, model, journal, finished or {}, give_up_after)
-    asking.tally = Tally(len(listed), asking.n_reused, on_progress)
+    patience = Patience(PATIENCE_S if patience_s is None else patience_s, bool(patience_s))
+    be_patient(patience)
+    asking.patience = patience
+    asking.tally = Tally(len(listed), asking.n_reused, on_progress, patience)
     try:
         await asking.run(n_workers)
     finally:
@@ -182,6 +194,7 @@ class _Asking:
     """One run of the engine."""
 
     tally: Tally
+    patience: Patience
 
     def __init__(
         self,
@@ -244,6 +257,12 @@ class _Asking:
             return
         try:
             ended, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
+        except asyncio.CancelledError:
+            self.pending = iter(())
+            self.patience.stopping = True
+            self.tally.tell()
+            await asyncio.wait(workers, timeout=_END_WITHIN_S)
+            raise
         finally:
             self.pending = iter(())
             for worker in workers:
@@ -269,7 +288,9 @@ class _Asking:
         except Exception as failure:  # a model may raise anything; other jobs continue
             error = _error_info(failure)
             if error.kind in ModelError.FATAL:
-                raise self._stopped(error, "the model cannot be used") from failure
+                gone = error.kind == "unreachable"
+                why = "requests stopped" if gone else "the model cannot be used"
+                raise self._stopped(error, why) from failure
             self.outcomes[n] = self._finished(job, error=error)
             self._give_up_if_hopeless(error)
 

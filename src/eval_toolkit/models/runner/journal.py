@@ -24,7 +24,13 @@ from eval_toolkit.errors import ArtifactError
 from eval_toolkit.models._background import Background
 from eval_toolkit.models.payloads import read_response, response_payload, to_json
 from eval_toolkit.models.runner.jobs import Job, JobResult, Key
-from eval_toolkit.models.runner.lines import JOURNAL_VERSION, check_version, parsed_line, request_of
+from eval_toolkit.models.runner.lines import (
+    JOURNAL_VERSION,
+    check_version,
+    parsed_line,
+    request_of,
+    sealed_line,
+)
 
 __all__ = ["Entries", "Entry", "Journal"]
 
@@ -110,7 +116,7 @@ class Entry:
                 **what,
             }
         )
-        return f"{text}\n".encode("ascii")
+        return sealed_line(text)
 
 
 class Entries(dict[Key, Entry]):
@@ -225,7 +231,7 @@ class Journal:
         file = open_for_appending(self.path, file_mode())
         try:
             if _mend_last_line(file) == 0:
-                _write_whole(file, f"{to_json(self._head)}\n".encode("ascii"))
+                _write_whole(file, sealed_line(to_json(self._head)))
         except BaseException:
             os.close(file)
             raise

@@ -1,5 +1,6 @@
 """Parsing of journal lines."""
 
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,38 @@ def check_version(path: Path, version: Any) -> None:
         )
 
 
+_SEAL = b'{"crc":"'
+_SEALED = len(_SEAL) + 8 + len('",')
+
+
+def sealed_line(text: str) -> bytes:
+    r"""Return a JSON object as a line that begins with a checksum of the object.
+
+    Examples
+    --------
+    >>> sealed_line('{"a":1}')
+    b'{"crc":"561e0ff0","a":1}\n'
+    """
+    data = text.encode("ascii")
+    return b'%s%08x",%s\n' % (_SEAL, zlib.crc32(data), data[1:])
+
+
 def parsed_line(line: bytes) -> Any:
-    """Return the content of a line, or None if it is not JSON.
+    """Return the content of a line, or None if it is not JSON or does not match its checksum.
+
+    Lines of earlier versions have no checksum.
 
     Examples
     --------
     >>> parsed_line(b'{"a": 1}'), parsed_line(b'{"a": NaN}'), parsed_line(b'{"a"')
     ({'a': 1}, None, None)
+    >>> parsed_line(sealed_line('{"a":1}').replace(b"1}", b"2}")) is None
+    True
     """
+    if line.startswith(_SEAL):
+        seal, line = line[len(_SEAL) : _SEALED], b"{" + line[_SEALED:].rstrip()
+        if seal != b'%08x",' % zlib.crc32(line):
+            return None
     try:
         return parse_json(line, "line")
     except ArtifactError:

@@ -4,8 +4,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeAlias
 
+from eval_toolkit.models.patience import Patience
 from eval_toolkit.models.payloads import Response
 
 __all__ = ["OnProgress", "Progress", "Tally"]
@@ -37,6 +39,10 @@ class Progress:
     elapsed_s: float = 0.0
     rate: float = 0.0
     """Requests per second over the last seconds, without reused answers."""
+    away_since: datetime | None = None
+    """Time since which the server is away; None if it is not."""
+    stopping: bool = False
+    """Whether the run was interrupted and only waits for requests under way."""
 
     @property
     def eta_s(self) -> float | None:
@@ -47,7 +53,9 @@ class Progress:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
-        return {**{name: getattr(self, name) for name in self.__slots__}, "eta_s": self.eta_s}
+        told = {name: getattr(self, name) for name in self.__slots__}
+        away = None if self.away_since is None else self.away_since.isoformat(timespec="seconds")
+        return {**told, "away_since": away, "eta_s": self.eta_s}
 
 
 OnProgress: TypeAlias = Callable[[Progress], object]
@@ -56,7 +64,15 @@ OnProgress: TypeAlias = Callable[[Progress], object]
 class Tally:
     """Counter that reports to a function at most ten times a second."""
 
-    def __init__(self, total: int, reused: int, tell: OnProgress | None) -> None:
+    def __init__(
+        self,
+        total: int,
+        reused: int,
+        tell: OnProgress | None,
+        patience: Patience | None = None,
+    ) -> None:
+        self._patience = patience or Patience()
+        self._patience.changed = self.tell
         self.total = total
         self.reused = reused
         self.asked = 0
@@ -108,4 +124,6 @@ class Tally:
             cost=self._cost,
             elapsed_s=now - self._started,
             rate=(self.asked - before) / (now - since) if now > since else 0.0,
+            away_since=self._patience.away_since,
+            stopping=self._patience.stopping,
         )

@@ -469,3 +469,41 @@ def test_outcomes_say_what_they_are():
     assert payload["response"]["text"] == "x"
     assert payload["error"] is None
     assert len(payload["request_hash"]) == 64
+
+
+def test_an_interrupt_waits_for_requests_under_way_and_begins_none(tmp_path):
+    begun = []
+
+    async def answer(request):
+        begun.append(request.prompt)
+        if len(begun) == 4:
+            signal.raise_signal(signal.SIGINT)
+        await asyncio.sleep(0.05)
+        return "paid"
+
+    journal = Journal(tmp_path / "j.jsonl")
+    told = []
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs(
+            jobs_of(40),
+            ScriptedModel(answer),
+            journal=journal,
+            concurrency=4,
+            on_progress=told.append,
+        )
+    assert len(begun) == len(journal.read()) == 4
+    assert any(progress.stopping for progress in told)
+
+
+def test_a_second_interrupt_waits_for_nothing(tmp_path):
+    async def answer(request):
+        if request.prompt == "question 0":
+            signal.raise_signal(signal.SIGINT)
+            asyncio.get_running_loop().call_later(0.05, signal.raise_signal, signal.SIGINT)
+        await asyncio.sleep(600)
+        return "late"
+
+    journal = Journal(tmp_path / "j.jsonl")
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs(jobs_of(4), ScriptedModel(answer), journal=journal, concurrency=4)
+    assert journal.read() == {}

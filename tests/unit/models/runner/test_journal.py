@@ -34,13 +34,14 @@ def test_a_line_is_there_when_append_returns(tmp_path):
     journal = Journal(tmp_path / "deep" / "journal.jsonl")
     journal.describe(model="m", description={"kind": "x", "api_key": "abc"})
     journal.append(entry(0))
-    head, line = journal.path.read_text().splitlines()
-    assert json.loads(head) == {
+    head, line = map(json.loads, journal.path.read_text().splitlines())
+    assert len(head.pop("crc")) == len(line.pop("crc")) == 8
+    assert head == {
         "journal": 1,
         "model": "m",
         "description": {"kind": "x", "api_key": "[redacted]"},
     }
-    assert json.loads(line) == {
+    assert line == {
         "unit_id": "q0",
         "attempt": 1,
         "step": "",
@@ -329,3 +330,32 @@ def test_a_line_without_end_is_not_read(tmp_path, monkeypatch):
     ):
         with pytest.raises(ArtifactError, match=r"too long|longer than"):
             read()
+
+
+def test_a_changed_byte_is_noticed(tmp_path):
+    path = tmp_path / "j.jsonl"
+    with Journal(path) as journal:
+        for n in range(3):
+            journal.append(entry(n))
+    whole = path.read_bytes()
+    start = whole.index(b"\n", whole.index(b"\n") + 1)  # the second answer
+    stop = whole.index(b"\n", start + 1)
+    for at in range(start + len(b'\n{"crc":"'), stop):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        found = Journal(path).read()
+        assert ("q1", 1, "") not in found
+        assert ("q0", 1, "") in found
+        assert ("q2", 1, "") in found
+        assert found.n_garbled == 1
+
+
+def test_a_journal_without_checksums_is_read_and_gone_on_with(tmp_path):
+    path = tmp_path / "j.jsonl"
+    old = {"unit_id": "q0", "attempt": 1, "step": "", "hash": "ab", "response": {"text": "4"}}
+    path.write_text(f'{{"journal":1}}\n{json.dumps(old)}\n')
+    with Journal(path) as journal:
+        journal.append(entry(1))
+    found = Journal(path).read()
+    assert sorted(key[0] for key in found) == ["q0", "q1"]
+    assert found.n_garbled == 0
+    assert path.read_bytes().count(b'"crc"') == 1

@@ -1,0 +1,66 @@
+"""Outages: a server that is away is tried by one request at a time until it is back."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import TypeVar
+
+from eval_toolkit._internal.display.progress import duration
+from eval_toolkit.errors import ModelError
+from eval_toolkit.models.openai_compatible.retries import seems_gone
+from eval_toolkit.models.patience import Patience
+
+T = TypeVar("T")
+
+_LONGEST_WAIT_S = 30.0
+
+
+class Outage:
+    """Time in which a server is away; it ends with any answer, or when the patience ends."""
+
+    def __init__(self, patience: Patience) -> None:
+        self.over = False
+        self._patience = patience
+        self._since = _now()
+        self._wait_s = 1.0
+        self._turn = asyncio.Lock()
+        self._told = datetime.now().astimezone()
+        patience.tell(self._told)
+
+    async def wait(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Wait for the end, or for this request's turn to try; then send it."""
+        async with self._turn:
+            if not self.over:
+                left = self._since + self._patience.seconds - _now()
+                await asyncio.sleep(max(0.0, min(self._wait_s, left)))
+                self._wait_s = min(_LONGEST_WAIT_S, 2.0 * self._wait_s)
+                return await self._tried(ask)
+        return await ask()
+
+    async def _tried(self, ask: Callable[[], Awaitable[T]]) -> T:
+        try:
+            found = await ask()
+        except ModelError as error:
+            if not seems_gone(error):
+                self.end()
+            elif _now() >= self._since + self._patience.seconds:
+                raise ModelError(
+                    f"the server is away since {self._told:%H:%M:%S}, longer than the patience of "
+                    f"{duration(self._patience.seconds)}: {error}",
+                    kind="unreachable",
+                ) from None
+            else:
+                self._patience.tell(self._told)
+            raise
+        self.end()
+        return found
+
+    def end(self) -> None:
+        """Let all requests go on."""
+        if not self.over:
+            self.over = True
+            self._patience.tell(None)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
