@@ -28,7 +28,10 @@ def first_line(error: BaseException) -> str:
 class Cluster(Executor):
     """Base class of Ray and Dask executors; started lazily with the first task and closed once."""
 
-    def __init__(self, workers: int | None = None, *, address: str | None = None) -> None:
+    def __init__(
+        self, workers: int | None = None, *, address: str | None = None, gpus: int = 0
+    ) -> None:
+        self._gpus = gpus
         self._workers = n_cores() if workers is None else workers
         self._address = address
         self._lock = threading.RLock()

@@ -24,6 +24,8 @@ class DaskExecutor(Cluster):
         Number of processes of a new local cluster; by default one per core.
     address : str, optional
         Address of a running scheduler.
+    gpus : int, default 0
+        Number of GPUs of a task, on workers that declare the resource ``GPU``.
 
     Raises
     ------
@@ -31,8 +33,10 @@ class DaskExecutor(Cluster):
         If `distributed` is not installed.
     """
 
-    def __init__(self, workers: int | None = None, *, address: str | None = None) -> None:
-        super().__init__(workers, address=address)
+    def __init__(
+        self, workers: int | None = None, *, address: str | None = None, gpus: int = 0
+    ) -> None:
+        super().__init__(workers, address=address, gpus=gpus)
         self._distributed = require("distributed", feature="the Dask executor", extra="dask")
 
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
@@ -79,7 +83,8 @@ class DaskExecutor(Cluster):
         if address is None:
             address = self._ends.enter_context(self._local_cluster(dask))
         client = self._ends.enter_context(self._distributed.Client(address, set_as_default=False))
-        return client, client.get_executor(pure=False)
+        needs = {"resources": {"GPU": self._gpus}} if self._gpus else {}
+        return client, client.get_executor(pure=False, **needs)
 
     def _finish(self, *, wait: bool) -> None:
         self._tasks[1].shutdown(wait=wait)

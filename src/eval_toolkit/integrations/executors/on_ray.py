@@ -31,6 +31,8 @@ class RayExecutor(Cluster):
     address : str, optional
         Address of a running Ray cluster. If this process is already connected to Ray, that
         connection is used.
+    gpus : int, default 0
+        Number of GPUs of a task; the others are hidden from it.
 
     Raises
     ------
@@ -43,8 +45,10 @@ class RayExecutor(Cluster):
     only on their index. A local Ray instance has no dashboard and sends no usage statistics.
     """
 
-    def __init__(self, workers: int | None = None, *, address: str | None = None) -> None:
-        super().__init__(workers, address=address)
+    def __init__(
+        self, workers: int | None = None, *, address: str | None = None, gpus: int = 0
+    ) -> None:
+        super().__init__(workers, address=address, gpus=gpus)
         self._ray = require("ray", feature="the Ray executor", extra="ray")
         self._waiting: set[Future[Any]] = set()
 
@@ -85,7 +89,7 @@ class RayExecutor(Cluster):
                 where = f"at {self._address} cannot be joined" if self._address else "did not start"
                 raise InfeasibleError(f"Ray {where}: {first_line(error)}") from error
             self._ends.callback(self._ray.shutdown)
-        return self._ray.remote(max_retries=1)(_outcome)
+        return self._ray.remote(max_retries=1, num_gpus=self._gpus)(_outcome)
 
     def _init(self) -> None:
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
