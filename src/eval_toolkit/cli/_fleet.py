@@ -23,7 +23,6 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 shard_option = click.option(
     "--shard",
     metavar="I/N",
-    callback=lambda context, parameter, given: given and str(Shard.read(given)),
     help="Evaluate part I of N, chosen by the hash of each item; `merge` joins the parts.",
 )
 _OPTIONS = (
@@ -71,7 +70,8 @@ def shard_folder(
     folder = asked.folder(name, told)
     if folder is None or shard is None or asked.out is not None:
         return folder
-    return folder.with_name(f"{folder.name}-{shard.replace('/', '-of-')}")
+    part = str(Shard.read(shard)).replace("/", "-of-")
+    return folder.with_name(f"{folder.name}-{part}")
 
 
 @dataclass(frozen=True)

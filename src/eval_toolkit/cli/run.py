@@ -184,9 +184,9 @@ def run(
         _tell(asked.output, done, asks=False)
         return None
     asking.asked["attempts"] = attempts_of(chosen, asking.asked["attempts"])
-    loaded = None if model is None else _loaded(choose, model, asking)
     if fleet is not None:
         fleet.refuse(shard=shard, until=until, replay=asking.engine["replay"], folder=asked.stored)
+    loaded = None if model is None else _loaded(choose, model, asking)
     if loaded is None and asking.engine["replay"] is None and not dry_run:
         raise click.UsageError("pass a --model to query, or --replay a stored run")
     if dry_run:
