@@ -78,7 +78,7 @@ def test_a_part_says_what_is_missing(command: Command) -> None:
     )
     code, out, _ = command("merge", *found[:2], "--out", "part", "--partial")
     assert code == 0
-    assert "shards 3 of 3 are missing" in out
+    assert "missing of 3 shards: 3;" in out
     assert command("merge", "part", found[2], "--out", "all/run")[0] == 0
 
 

@@ -1,10 +1,12 @@
 """Options of runs that are divided: one shard, or all of them on the workers of a cluster."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -12,11 +14,13 @@ from eval_toolkit.cli._asking import Asked
 from eval_toolkit.cli._models import ModelChoice
 from eval_toolkit.cli._options import BACKENDS
 from eval_toolkit.cli._text import say
-from eval_toolkit.models.prices import Prices
 from eval_toolkit.models.servers import the_server, user_server
-from eval_toolkit.runs import Outcome, Shard
-from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.running import run_task
+from eval_toolkit.runs.shards import Shard
+
+if TYPE_CHECKING:
+    from eval_toolkit.models.prices import Prices
+    from eval_toolkit.runs import Outcome
+    from eval_toolkit.tasks.base import BaseTask
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -126,5 +130,7 @@ class _Worker:
     prices: Prices | None
 
     def __call__(self, task: BaseTask[Any], **options: Any) -> Outcome:
+        from eval_toolkit.tasks.running import run_task
+
         with user_server(self.at, prices=self.prices):
             return run_task(task, self.choice.load(), **options)

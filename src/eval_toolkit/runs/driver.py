@@ -20,7 +20,7 @@ from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.runs.cells import card_entry
 from eval_toolkit.runs.kinds import Graded, Kind
-from eval_toolkit.runs.outcome import Outcome
+from eval_toolkit.runs.outcome import Outcome, Subject
 from eval_toolkit.runs.shards import Shard
 from eval_toolkit.runs.specs import AskSpec
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.folder import Run
     from eval_toolkit.runs.merging import Joined
     from eval_toolkit.runs.units import Unit
+    from eval_toolkit.scorecards import Records
 
 __all__ = [
     "Driver",
@@ -159,6 +160,15 @@ class Share:
         told = {"n_units": len(units), "item_set_hash": item_set_hash(units), "notes": [*notes]}
         return cls(shard, shard.take(placed(units)), told)
 
+    def check(self, kind: str, subjects: Mapping[Subject, Records]) -> None:
+        """Raise if a kind evaluated other units than those of the shard."""
+        own = {unit.id for unit in self.units}
+        if any(not own.issuperset(records.unit_id.tolist()) for records in subjects.values()):
+            raise InvalidInputError(
+                f"`shard` is {self.shard}, but the kind {kind!r} evaluates units that are not in it; "
+                "it has to define `share`"
+            )
+
 
 def placed(units: Iterable[Unit]) -> list[Unit]:
     """Return units with their positions."""
@@ -225,6 +235,8 @@ class Driver:
         graded = nothing if self.is_empty else self.kind.grade(attempts)
         if self.joined is not None:
             self.joined.check(graded.subjects)
+        if self.share is not None:
+            self.share.check(self.kind.name, graded.subjects)
         rate = 0.0
         if graded.n_errors:
             n = sum(len(records) for records in graded.subjects.values())

@@ -375,7 +375,7 @@ def _missing(shards: Sequence[_Part], joined: Joined) -> list[str]:
     n, n_units = len(joined.tables[UNITS]["unit_id"]), whole.get("n_units")
     assert there is not None  # noqa: S101 - it is incomplete
     left = [str(n) for n in range(1, there.of + 1) if n not in there.parts]
-    return [f"shards {', '.join(left)} of {there.of} are missing: {n} of {n_units} units"]
+    return [f"missing of {there.of} shards: {', '.join(left)}; {n} of {n_units} units are there"]
 
 
 def _told(part: _Part) -> dict[str, Any]:

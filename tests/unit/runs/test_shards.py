@@ -309,7 +309,7 @@ def test_a_part_can_be_merged_and_the_rest_later(tmp_path: Path) -> None:
     part = merge_runs(shards[::2], out, partial=True, **options)
     n = sum(len(run.records(*run.only_subject)) for run in shards[::2])
     assert part.results["config"]["shard"] == "1,3,5/5"
-    assert part.notes[-1] == f"shards 2, 4 of 5 are missing: {n} of 23 units"
+    assert part.notes[-1] == f"missing of 5 shards: 2, 4; {n} of 23 units are there"
     merge_runs([part, *shards[1::2]], tmp_path / "merged" / "run", **options)
     refuse_difference(tmp_path / "one" / "run", tmp_path / "merged" / "run")
 
@@ -477,6 +477,18 @@ def test_what_is_of_a_whole_run_has_no_shards(tmp_path: Path) -> None:
         merge_runs([], tmp_path / "run")
     with pytest.raises(InvalidInputError, match="`runs` is a single run"):
         merge_runs(str(tmp_path), tmp_path / "run")
+
+
+def test_a_kind_that_asks_about_all_units_is_refused(tmp_path: Path) -> None:
+    class Greedy(Halving):
+        def produce(self, context: Any) -> Any:
+            return context.answers(self.respond, Halving.units(self), "greedy")
+
+        def share(self, shard: Shard) -> "Greedy":
+            return self
+
+    with pytest.raises(InvalidInputError, match="'halving' evaluates units that are not in it"):
+        drive(Greedy(), tmp_path / "run", name="halves", shard="1/2")
 
 
 def test_every_unit_is_in_one_shard() -> None:
