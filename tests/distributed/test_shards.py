@@ -207,6 +207,7 @@ def test_a_task_on_dask_goes_to_a_worker_with_a_gpu() -> None:
             assert {executor.submit(where).result() for _ in range(3)} == {"gpu"}
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")  # of its own settings
 def test_the_page_on_ray_data(ray: ModuleType, tmp_path: Path) -> None:
     run_page(Path(__file__).parents[2] / "docs" / "howto" / "ray_data.md", tmp_path)
     assert (tmp_path / "runs" / "sums" / "responses.parquet").exists()
