@@ -23,6 +23,7 @@ ELSEWHERE = {
     "docs/eda.md": "tests/docs/test_eda_page.py",
     "docs/examples/prompt_injection_walkthrough.md": "tests/docs/test_example_pages.py",
     "docs/examples/pytorch_scorer_example.md": "tests/docs/test_example_pages.py",
+    "docs/howto/ray_data.md": "tests/distributed/test_shards.py",
     "docs/extending.md": "tests/docs/test_extending_guide.py",
     "docs/judges.md": "tests/docs/test_judges_page.py",
     "docs/language_models.md": "tests/docs/test_language_models_page.py",

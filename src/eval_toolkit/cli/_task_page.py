@@ -89,13 +89,14 @@ def answers_page(done: Outcome) -> Page:
     return Page(config["task"]["name"], done.to_dict(), lead, tables, notes)
 
 
-def task_page(task: BaseTask[Any], done: Outcome, *, asks: bool = True) -> Page:
+def task_page(done: Outcome, *, asks: bool = True) -> Page:
     """Return the page of a run; ``asks`` states whether repeating the command queries the model."""
     if PRICES in click.get_current_context().meta:
         done = priced(done)
     config = done.results["config"]
+    name = config["task"]["name"]
     lead = [
-        f"task {task.NAME}, model {config['model']['name']}: {_counted(done, config)}",
+        f"task {name}, model {config['model']['name']}: {_counted(done, config)}",
         f"{100 * config['confidence']:g} % intervals, seed {config['seed']}",
     ]
     if done.stopping is not None:
@@ -105,7 +106,7 @@ def task_page(task: BaseTask[Any], done: Outcome, *, asks: bool = True) -> Page:
         tables.append(_by_subject(done.card))
     if done.n_errors:
         tables.append(failures_table(done.card, "failed samples"))
-    return Page(f"{task.NAME}", done.to_dict(), lead, tables, _notes(done, asks))
+    return Page(name, done.to_dict(), lead, tables, _notes(done, asks))
 
 
 def priced(done: Outcome) -> Outcome:

@@ -110,7 +110,7 @@ def run(
             **typed(asked.counted),
             **asked.engine,
         )
-    asked.output.emit(task_page(chosen, done, asks=False))
+    asked.output.emit(task_page(done, asks=False))
     if done.too_many_errors:
         raise click.exceptions.Exit(EXIT_FAILED)
 

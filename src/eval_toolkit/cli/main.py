@@ -73,6 +73,10 @@ _COMMANDS = {
         "eval_toolkit.cli.leaderboard:leaderboard",
         "Rank systems by their runs on the same tasks.",
     ),
+    "merge": (
+        "eval_toolkit.cli.merge:merge",
+        "Join the shards of a run, written with --shard i/n.",
+    ),
     "models": (
         "eval_toolkit.cli.models:models",
         "List models; fetch weights; verify an endpoint.",
@@ -139,7 +143,7 @@ _COMMANDS = {
 _GROUPS = {
     "Measure": "score evaluate plan split check demo",
     "Compare and decide": "compare gate leaderboard robustness",
-    "Evaluate language models": "run suite tasks models graders grade judge positions rescore",
+    "Evaluate language models": "run merge suite tasks models graders grade judge positions rescore",
     "Red-team": "rollout transcripts",
     "View": "report view answers",
     "Exchange": "import export",

@@ -229,7 +229,7 @@ def _task(asked: _Asked) -> tuple[Outcome, Page]:
     with progress_bar(asked.quiet or not asked.judging.models) as bar, resumable(out):
         ask = AskSpec(cache=given["cache"], concurrency=given["concurrency"], on_progress=bar)
         done = rescore_run(asked.run, out, ask=ask, task=task, **told)
-    return done, task_page(task, done, asks=False)
+    return done, task_page(done, asks=False)
 
 
 def _of_data(options: dict[str, Any]) -> dict[str, Any]:

@@ -20,9 +20,11 @@ from eval_toolkit.cli._asking import (
 )
 from eval_toolkit.cli._cells import reasons
 from eval_toolkit.cli._exit import EXIT_FAILED
+from eval_toolkit.cli._fleet import refuse_shard, shard_folder, shard_option
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._rollout_page import planned_page, rollout_page
 from eval_toolkit.cli._scorers import about, load_scorers
+from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError, ModelError, PluginError
 from eval_toolkit.models import available_models
 from eval_toolkit.models.responses import REASONING_TAGS
@@ -169,6 +171,7 @@ class _WithNames(click.Command):
 @_seed_options
 @_sampling_options
 @click.option("--dry-run", is_flag=True, help="Show the planned requests without sending any.")
+@shard_option
 @model_options
 @asking_options
 def rollout(
@@ -190,6 +193,7 @@ def rollout(
     interruption. Runs can be compared and gated (`compare`, `gate`); `transcripts` prints the
     conversations. Exit with 3 if more rollouts failed than --max-error-rate allows.
     """
+    shard: str | None = given.pop("shard")
     file = _one_file(prompts, seeds)
     units, notes = _prompts(file, given)
     if not testers:
@@ -213,6 +217,7 @@ def rollout(
     )
     asking, sampler = _asking(given, _name(file).stem, system)
     if dry_run:
+        refuse_shard(shard)
         planned = planned_page(system, sampler, units, asking["rollouts_per_seed"])
         asked.output.emit(replace(planned, notes=[*planned.notes, *notes]))
         return
@@ -223,14 +228,25 @@ def rollout(
         **{name: value for name, value in asking.items() if name not in ("asr_at", "policy")},
         "budget": None if asking["budget"] is None else asking["budget"].to_dict(),
     }
-    folder = asked.folder(f"rollout-{system.tester_name}-{system.target_name}", told)
+    name = f"rollout-{system.tester_name}-{system.target_name}"
+    folder = shard_folder(asked, shard, name, told)
     with progress_bar(asked.quiet) as bar, resumable(folder):
         done = run_rollouts(
-            system, units, folder, on_progress=bar, **asking, **asked.counted, **asked.engine
+            system,
+            units,
+            folder,
+            on_progress=bar,
+            shard=shard,
+            **asking,
+            **asked.counted,
+            **asked.engine,
         )
         nodes = (node for graph in done.attempts for node in graph.nodes())
         if done.too_many_errors and done.n_failed_requests and not any(n.response for n in nodes):
             raise ModelError(_unanswered(done))
+    if not done.cards:
+        say(f"the shard {shard} has no seed prompts", err=True)
+        return
     page = rollout_page(done)
     asked.output.emit(replace(page, notes=[*page.notes, *notes]))
     if done.too_many_errors:

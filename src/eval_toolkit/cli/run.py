@@ -16,6 +16,7 @@ from eval_toolkit.cli._asking import (
     resumable,
 )
 from eval_toolkit.cli._exit import EXIT_FAILED
+from eval_toolkit.cli._fleet import Fleet, fleet_options, refuse_shard, shard_folder, shard_option
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._task_page import estimate_page, task_page
@@ -25,6 +26,7 @@ from eval_toolkit.cli._tasks import (
     task_options,
     with_perturbations,
 )
+from eval_toolkit.cli._text import say
 from eval_toolkit.cli._until import Until, until_options
 from eval_toolkit.models.runner import Progress
 from eval_toolkit.models.servers import cost_text, server_of_model
@@ -137,6 +139,8 @@ class _Asking:
     help="Grade the stored answers of RUN again: same as `rescore RUN --task TASK`.",
 )
 @click.option("--dry-run", is_flag=True, help="Show the planned requests without sending any.")
+@shard_option
+@fleet_options
 @asking_options
 @click.pass_context
 def run(
@@ -168,6 +172,8 @@ def run(
     model = next(iter(models), None)
     if measure is not None:
         _refuse_with_measure(context)
+    shard: str | None = given["shard"]
+    fleet: Fleet | None = given["fleet"]
     asking = _asking(given, options, asked)
     chosen = with_perturbations(load_chosen_task(task, options), given["perturbations"])
     chosen.reasoning_tags = (*chosen.reasoning_tags, *given["reasoning_tags"])
@@ -175,17 +181,27 @@ def run(
         from eval_toolkit.tasks.rescoring import measure_run
 
         done = measure_run(measure, chosen, out=asked.out, **asking.graded)
-        _tell(asked.output, chosen, done, asks=False)
+        _tell(asked.output, done, asks=False)
         return None
     asking.asked["attempts"] = attempts_of(chosen, asking.asked["attempts"])
+    if fleet is not None:
+        fleet.refuse(shard=shard, until=until, replay=asking.engine["replay"], folder=asked.stored)
     loaded = None if model is None else _loaded(choose, model, asking)
     if loaded is None and asking.engine["replay"] is None and not dry_run:
         raise click.UsageError("pass a --model to query, or --replay a stored run")
     if dry_run:
+        refuse_shard(shard)
         planned, judging = _planned(chosen, loaded, asking)
         asked.output.emit(estimate_page(chosen, planned, judging, stops=until is not None))
         return None
-    folder = asked.folder(*_kept_under(chosen, loaded, asking))
+    folder = shard_folder(asked, shard, *_kept_under(chosen, loaded, asking))
+    if fleet is not None and model is not None and folder is not None:
+        choice = choose(model, concurrency=asking.engine["concurrency"])
+        options = {**asking.asked, **asking.graded, **asking.engine}
+        with resumable(folder):
+            done = fleet.run_task(chosen, choice, folder, asked.quiet, **options)
+        _tell(asked.output, done)
+        return done
     begins = _begins(chosen, loaded, asking) if getattr(loaded, "prices", None) else None
     with progress_bar(asked.quiet, begins) as bar, resumable(folder):
         done = run_task(
@@ -194,11 +210,12 @@ def run(
             folder,
             on_progress=bar,
             until=until,
+            shard=shard,
             **asking.asked,
             **asking.graded,
             **asking.engine,
         )
-    _tell(asked.output, chosen, done)
+    _tell(asked.output, done)
     return done
 
 
@@ -310,8 +327,10 @@ def _kept_under(
     return f"{task.NAME}-{who}", told
 
 
-def _tell(output: Output, task: BaseTask[Any], done: Outcome, *, asks: bool = True) -> None:
-    if not click.get_current_context().meta.get(ONLY_RANKED):
-        output.emit(task_page(task, done, asks=asks), summary=True)
+def _tell(output: Output, done: Outcome, *, asks: bool = True) -> None:
+    if not done.cards:
+        say(f"the shard {done.results['config']['shard']} has no samples", err=True)
+    elif not click.get_current_context().meta.get(ONLY_RANKED):
+        output.emit(task_page(done, asks=asks), summary=True)
     if done.too_many_errors:
         raise click.exceptions.Exit(EXIT_FAILED)

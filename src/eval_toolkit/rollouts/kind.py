@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from eval_toolkit._internal.display import Page
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit.artifacts import sanitize_for_json
-from eval_toolkit.errors import ArtifactError
+from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.graders.judges.asking import judge_of
 from eval_toolkit.models.runner import JobResult
 from eval_toolkit.models.runner.jobs import Key
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.blocks import Block, Outcomes
     from eval_toolkit.runs.kind_display import Estimator
     from eval_toolkit.runs.selected_units import StoredUnit
+    from eval_toolkit.runs.shards import Shard
 
 _SHAPE = ("stop_on_success", "keep")
 """Settings that select turns by their scores; they may change once a run is finished."""
@@ -200,6 +201,14 @@ class RolloutKind(MeasuredRollouts):
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return versions, seed, system and its digest."""
         return {**super().manifest(config), "system_sha256": self.identity().digest}
+
+    def share(self, shard: Shard) -> Self:
+        """Return the same rollouts of the seed prompts of a shard alone."""
+        if self.budget != Budget():
+            raise InvalidInputError(
+                "`budget` is of a whole run; it cannot be combined with `shard`"
+            )
+        return replace(self, prompts=shard.take(self.prompts))
 
     def n_planned(self) -> int:
         """Return the maximum number of requests."""

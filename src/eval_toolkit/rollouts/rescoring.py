@@ -209,9 +209,10 @@ class StoredRollouts(MeasuredRollouts):
         context.outcomes += answers
         if self.keeps:
             context.verdicts += verdicts
-            context.notes.insert(
-                0, f"conversations and scores are from run {run.run_id}; no model was queried"
-            )
+            if not run.manifest.get("joins"):
+                context.notes.insert(
+                    0, f"conversations and scores are from run {run.run_id}; no model was queried"
+                )
             return graphs
         scorers = self.measuring.scorers
         # Judges of the run that differ only in the threshold are not queried again.

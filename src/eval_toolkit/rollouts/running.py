@@ -46,6 +46,7 @@ class _RolloutOptions(ParticipantOptions, SummaryOptions, AskOptions, total=Fals
     keep: int | None
     stop_on_success: bool
     budget: Budget | None
+    shard: str | None
 
 
 @gathers(
@@ -55,6 +56,7 @@ class _RolloutOptions(ParticipantOptions, SummaryOptions, AskOptions, total=Fals
     keep=None,
     stop_on_success=False,
     budget=None,
+    shard=None,
     **PARTICIPANT_DEFAULTS,
     **SUMMARY_DEFAULTS,
     **ASK_DEFAULTS,
@@ -116,6 +118,8 @@ def run_rollouts(
         As in `AskSpec`; the budget covers testers and targets.
     run_id : str, optional
         Name of the run; by default that of the folder.
+    shard : str, optional
+        Part of the seed prompts to run here, such as "2/8"; `merge_runs` joins the parts.
 
     Returns
     -------
@@ -220,6 +224,7 @@ def run_rollouts(
         ask=ask,
         max_error_rate=summary.max_error_rate,
         engine={"concurrency": options["concurrency"]},
+        shard=options["shard"],
     )
 
 

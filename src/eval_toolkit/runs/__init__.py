@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.budgets import Budget
     from eval_toolkit.runs.context import Attempt, Context
     from eval_toolkit.runs.driver import drive
+    from eval_toolkit.runs.fleet import run_shards
     from eval_toolkit.runs.folder import Run, find_runs, run_state
     from eval_toolkit.runs.inputs import Inputs
     from eval_toolkit.runs.kind_display import Words
     from eval_toolkit.runs.kinds import Graded, Identity, Kind
     from eval_toolkit.runs.lock import run_lock
+    from eval_toolkit.runs.merging import merge_runs
     from eval_toolkit.runs.open import OpenRun, open_run
     from eval_toolkit.runs.outcome import Outcome
     from eval_toolkit.runs.progress import RunProgress, read_progress
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.rescoring import rescore
     from eval_toolkit.runs.results import ResultCell, Results
     from eval_toolkit.runs.selected_units import StoredUnit
+    from eval_toolkit.runs.shards import Shard
     from eval_toolkit.runs.specs import AskSpec, DecodingSpec, SummarySpec
     from eval_toolkit.runs.stored_units import StoredUnits
     from eval_toolkit.runs.units import Unit
@@ -75,6 +78,7 @@ __all__ = [
     "Results",
     "Run",
     "RunProgress",
+    "Shard",
     "StoredUnit",
     "StoredUnits",
     "SummarySpec",
@@ -87,11 +91,13 @@ __all__ = [
     "drive",
     "find_runs",
     "format_part",
+    "merge_runs",
     "open_run",
     "parse_part",
     "read_progress",
     "rescore",
     "run_lock",
+    "run_shards",
     "run_state",
     "write_run",
 ]
@@ -107,10 +113,12 @@ __getattr__ = names_on_use(
         "driver": "drive",
         "eval_toolkit.models.runner.following": "JournalEntry RequestCounts",
         "eval_toolkit.scorecards.parts": "format_part parse_part",
+        "fleet": "run_shards",
         "folder": "Run find_runs run_state",
         "inputs": "Inputs",
         "kinds": "Graded Identity Kind",
         "lock": "run_lock",
+        "merging": "merge_runs",
         "open": "OpenRun open_run",
         "outcome": "Outcome",
         "progress": "RunProgress read_progress",
@@ -118,6 +126,7 @@ __getattr__ = names_on_use(
         "rescoring": "rescore",
         "results": "ResultCell Results",
         "selected_units": "StoredUnit",
+        "shards": "Shard",
         "kind_display": "Words",
         "specs": "AskSpec DecodingSpec SummarySpec",
         "stored_units": "StoredUnits",

@@ -391,7 +391,7 @@ class Context:
 
         place = Path(self.spec.replay)
         silent = SilentModel(model, place)
-        if not (place.is_dir() or place.suffix == ".jsonl"):
+        if not (place.is_dir() or place.suffix in (".jsonl", ".parquet")):
             return cached(silent, place, self._stack)
         if self._recorded is None:
             self._recorded = recorded_entries(place)

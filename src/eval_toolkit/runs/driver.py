@@ -20,12 +20,15 @@ from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.runs.cells import card_entry
 from eval_toolkit.runs.kinds import Graded, Kind
-from eval_toolkit.runs.outcome import Outcome
+from eval_toolkit.runs.outcome import Outcome, Subject
+from eval_toolkit.runs.shards import Shard
 from eval_toolkit.runs.specs import AskSpec
 
 if TYPE_CHECKING:
     from eval_toolkit.runs.folder import Run
+    from eval_toolkit.runs.merging import Joined
     from eval_toolkit.runs.units import Unit
+    from eval_toolkit.scorecards import Records
 
 __all__ = [
     "Driver",
@@ -37,7 +40,10 @@ __all__ = [
     "store",
 ]
 
-_OF_THE_RUN = ("status", "artifacts", "manifest_sha256", "run_id", "captured_at", "inputs")
+_OF_THE_RUN = (
+    *("status", "artifacts", "manifest_sha256", "run_id", "captured_at", "inputs"),
+    *("merged", "joins"),
+)
 """Manifest entries that are not copied to a rescored run; "inputs" describes an old table."""
 _OF_DATA = ("data_hashes", "data_revisions", "versioned_objects")
 
@@ -52,6 +58,7 @@ def drive(
     max_error_rate: float = 0.0,
     engine: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
+    shard: str | Shard | None = None,
 ) -> Outcome:
     """Run an evaluation: produce missing attempts, grade, summarise, store.
 
@@ -73,6 +80,8 @@ def drive(
         Settings of the requests, only for the manifest.
     notes : sequence of str
         Notes that precede the driver's own.
+    shard : str, optional
+        Part of the units to evaluate, such as "2/8"; `merge_runs` joins the parts.
 
     Returns
     -------
@@ -109,9 +118,14 @@ def drive(
     >>> drive(Rounding(), folder, name="demo").n_asked, drive(Rounding(), folder, name="demo").n_asked
     (3, 0)
     """
-    return driver_of(
+    share = None
+    if shard is not None:
+        share = Share.of(kind, Shard.read(shard), [*notes, *kind.notes])
+        kind = kind.share(share.shard)
+    driver = driver_of(
         kind, ask or AskSpec(), run_id, name, max_error_rate, dict(engine or {}), tuple(notes)
-    ).run(None if out is None else Path(out))
+    )
+    return replace(driver, share=share).run(None if out is None else Path(out))
 
 
 def driver_of(kind: Kind[Any], *settings: Any) -> Driver:
@@ -131,6 +145,38 @@ def config_of(kind: Kind[Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """Shard of a run, and what `merge_runs` must know of the whole."""
+
+    shard: Shard
+    units: Sequence[Unit]
+    """Units of the shard, with their positions in the whole."""
+    whole: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, kind: Kind[Any], shard: Shard, notes: Sequence[str]) -> Share:
+        """Return the shard of a kind that has all units."""
+        units = kind.units()
+        told = {"n_units": len(units), "item_set_hash": item_set_hash(units), "notes": [*notes]}
+        return cls(shard, shard.take(placed(units)), told)
+
+    def check(self, kind: str, subjects: Mapping[Subject, Records]) -> None:
+        """Raise if a kind evaluated other units than those of the shard."""
+        own = {unit.id for unit in self.units}
+        if any(not own.issuperset(records.unit_id.tolist()) for records in subjects.values()):
+            raise InvalidInputError(
+                f"`shard` is {self.shard}, but the kind {kind!r} evaluates units that are not in it; "
+                "it has to define `share`"
+            )
+
+
+def placed(units: Iterable[Unit]) -> list[Unit]:
+    """Return units with their positions."""
+    rows = enumerate(units)
+    return [unit if unit.row is not None else replace(unit, row=row) for row, unit in rows]
+
+
+@dataclass(frozen=True, slots=True)
 class Driver:
     """Driver of an evaluation without requests; see `AskingDriver` for the others."""
 
@@ -143,16 +189,36 @@ class Driver:
     notes: tuple[str, ...]
     source: Run | None = None
     """Run whose attempts are regraded; None if attempts are produced."""
+    share: Share | None = None
+    joined: Joined | None = None
+    """Shards that the source joins, if it is made of some."""
 
     def run(self, folder: Path | None) -> Outcome:
         """Run the evaluation and return its outcome; store it if there is a folder."""
         started = time.monotonic()
         attempts = self.kind.produce(None)  # type: ignore[arg-type]  # it sends no requests
         name = self.run_id or (self.name if folder is None else folder.resolve().name)
-        found = self.outcome(attempts, config_of(self.kind), name, started)
+        found = self.outcome(attempts, self.config(), name, started)
         if folder is not None:
             return self.store(found, folder, attempts)
         return replace(found, saved=lambda place: _run_of(self.store(found, place, attempts)))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether this is a shard without units."""
+        return self.share is not None and not self.share.units
+
+    @property
+    def first_notes(self) -> Sequence[str]:
+        """Notes before the first request; merged runs have those of their shards."""
+        return self.notes if self.joined is not None else (*self.notes, *self.kind.notes)
+
+    def config(self) -> dict[str, Any]:
+        """Return the configuration of the run."""
+        if self.joined is not None:
+            return dict(self.joined.config)
+        shard = {} if self.share is None else {"shard": str(self.share.shard)}
+        return config_of(self.kind) | shard
 
     def outcome(
         self,
@@ -165,7 +231,12 @@ class Driver:
         notes: Sequence[str] = (),
     ) -> Outcome:
         """Grade the attempts; ``took`` and ``notes`` describe the requests."""
-        graded = self.kind.grade(attempts)
+        nothing = Graded(subjects={}, cards={}, n_errors=0)
+        graded = nothing if self.is_empty else self.kind.grade(attempts)
+        if self.joined is not None:
+            self.joined.check(graded.subjects)
+        if self.share is not None:
+            self.share.check(self.kind.name, graded.subjects)
         rate = 0.0
         if graded.n_errors:
             n = sum(len(records) for records in graded.subjects.values())
@@ -185,7 +256,7 @@ class Driver:
             stopping=graded.stopping,
             elapsed_s=time.monotonic() - started,
             answered=partial(self.kind.answers_table, attempts, graded),
-            notes=tuple(dict.fromkeys((*self.notes, *self.kind.notes, *graded.notes, *notes))),
+            notes=tuple(dict.fromkeys((*self.first_notes, *graded.notes, *notes))),
         )
 
     def _results(self, graded: Graded, config: Mapping[str, Any], run_id: str) -> dict[str, Any]:
@@ -222,11 +293,16 @@ class Driver:
         before: dict[str, Any] = {}
         if self.source is not None:
             before = {k: v for k, v in self.source.manifest.items() if k not in _OF_THE_RUN}
-            if folder.resolve() != self.source.path.resolve():
+            if self.joined is None and folder.resolve() != self.source.path.resolve():
                 captured_at = self.source.manifest.get("captured_at")
                 before["rescored"] = {"run_id": self.source.run_id, "manifest": captured_at}
         engine = {"engine": dict(self.engine)} if self.engine else {}
-        notes = [*self.notes, *self.kind.notes]
+        if self.share is not None:
+            own["shard"] = dict(self.share.whole)
+        if self.joined is not None:
+            before.pop("shard", None)
+            own |= self.joined.told
+        notes = [*self.first_notes]
         told = made.to_dict()
         # A kind restored from a stored run has no access to the data.
         told |= {name: before[name] for name in _OF_DATA if before.get(name) and not told.get(name)}

@@ -7,11 +7,12 @@ stores a run. Rows, tasks and rollouts differ only in the first two steps.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from eval_toolkit.errors import ArtifactError, UndefinedMetricError
+from eval_toolkit.errors import ArtifactError, InvalidInputError, UndefinedMetricError
 from eval_toolkit.runs.kind_display import Shown
 from eval_toolkit.runs.specs import SummarySpec
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.folder import Run
     from eval_toolkit.runs.interim import Grading
     from eval_toolkit.runs.outcome import Subject
+    from eval_toolkit.runs.shards import Shard
     from eval_toolkit.runs.units import Unit
     from eval_toolkit.runs.writing import Columns
     from eval_toolkit.scorecards import Records, Scorecard
@@ -133,6 +135,14 @@ class Kind(Shown, Protocol[AttemptsT]):
     def units(self) -> Sequence[Unit]:
         """Return the units; those with records are stored in ``units.parquet``."""
         ...
+
+    def share(self, shard: Shard) -> Self:
+        """Return the same evaluation of the units of a shard alone."""
+        if not self.asks:
+            raise InvalidInputError(f"`shard` is {shard}, but a run of {self.name!r} asks nobody")
+        made, units = copy(self), shard.take(self.units())
+        object.__setattr__(made, "units", lambda: units)
+        return made
 
     def respond(self, inputs: list[Any]) -> Sequence[Any]:
         """Return the system's answer to each input, as JSON types."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from eval_toolkit.models.runner.counting import counts_of
 from eval_toolkit.models.runner.jobs import Key
 from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.runs.context import Context
-from eval_toolkit.runs.driver import Driver, config_of, item_set_hash
+from eval_toolkit.runs.driver import Driver, item_set_hash
 from eval_toolkit.runs.folder import Run
 from eval_toolkit.runs.moved_servers import follow_moved, served_by
 from eval_toolkit.runs.open import OpenRun, open_run
@@ -54,7 +55,7 @@ class AskingDriver(Driver):
             model = getattr(self.kind, "model", None)
             served = served_by(model)
             follow_moved(folder, model, served)
-        config = config_of(self.kind)
+        config = self.config()
         if folder is None:
             attempts, context = self._attempts(None, None)
             found = self._found(attempts, context, config, self.run_id or self.name, started)
@@ -99,7 +100,7 @@ class AskingDriver(Driver):
         if self.source is None:
             watch = None if journal is None else self._so_far(journal.path.parent)
             with Context(self.ask, journal=journal, finished=finished, watch=watch) as context:
-                return self.kind.produce(context), context
+                return [] if self.is_empty else self.kind.produce(context), context
         known = {**read_entries(self.source.table(RESPONSES)), **(finished or {})}
         with Context(self.ask, journal=journal, finished=known) as context:
             return self.kind.restore(self.source, context), context
@@ -161,7 +162,7 @@ class AskingDriver(Driver):
             raise ArtifactError(f"{folder}: contains a run of another kind; choose another folder")
         self.kind.refuse(folder, begun, config)
         identity = self.kind.identity()
-        refuse_changed(folder, there, config, identity.settings)
+        refuse_changed(folder, there, config, ("shard", *identity.settings))
         stored = stored_digest(begun)
         if None not in (stored, identity.digest) and stored != identity.digest:
             raise ArtifactError(
@@ -203,9 +204,10 @@ class AskingDriver(Driver):
         same = begun.get("config") == config and begun.get("run_id") == found.results["run_id"]
         if nothing_asked and same and holds(opened.previous, found.results, found.subjects):
             return replace(found, run=opened.previous)
-        units = self.kind.units()
+        units = self.kind.units() if self.share is None else self.share.units
         stored, about = units_table(found.subjects, units)
-        answers = to_columns([*outcomes, *_kept(opened, outcomes)])
+        answers = to_columns(in_order([*outcomes, *_kept(opened, outcomes)]))
+        tables = {UNITS: stored, RESPONSES: answers, **self.kind.tables(attempts)}
         manifest = {
             **head,
             "run_id": found.results["run_id"],
@@ -215,7 +217,8 @@ class AskingDriver(Driver):
             "usage": found.usage,
             **({"judges": self._told_judges(found)} if found.judges else {}),
             "notes": list(found.notes),
-            "wall_clock_seconds": found.elapsed_s + _seconds(begun),
+            "wall_clock_seconds": found.elapsed_s + seconds_of(begun),
+            **({} if self.joined is None else self.joined.told),
         }
         if nothing_asked and "engine" in begun:
             manifest["engine"] = begun["engine"]
@@ -224,7 +227,7 @@ class AskingDriver(Driver):
             results_full=self.full(found),
             manifest=manifest,
             records=found.subjects,
-            tables={UNITS: stored, RESPONSES: answers, **self.kind.tables(attempts)},
+            tables=tables if self.joined is None else {**tables, **self.joined.tables},
         )
         if begun:
             replaced = _replaced(begun.get("config") or {}, config, found.n_reused)
@@ -247,6 +250,17 @@ class AskingDriver(Driver):
             name: {**settings.get(name, {}), **{part: judge[part] for part in _JUDGED}}
             for name, judge in found.judges.items()
         }
+
+
+def in_order(outcomes: Iterable[JobResult]) -> list[JobResult]:
+    """Return outcomes in the order in which they are stored: by unit, attempt and step."""
+    return sorted(outcomes, key=_place)
+
+
+def _place(outcome: JobResult) -> tuple[str, int, list[tuple[int, str]]]:
+    job = outcome.job
+    step = re.findall(r"[0-9]+|[^0-9]+", job.step)
+    return job.unit_id, job.attempt, [(int(s) if s.isdecimal() else -1, s) for s in step]
 
 
 def _replaced(old: Mapping[str, Any], new: Mapping[str, Any], n_reused: int) -> list[str]:
@@ -272,7 +286,7 @@ def stored_digest(manifest: Mapping[str, Any]) -> str | None:
     return None if digest is None else str(digest)
 
 
-def _seconds(manifest: Mapping[str, Any]) -> float:
+def seconds_of(manifest: Mapping[str, Any]) -> float:
     """Return the stored duration of the run; 0 if it is not a number."""
     seconds = manifest.get("wall_clock_seconds")
     return float(seconds) if isinstance(seconds, int | float) else 0.0

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from eval_toolkit._internal.hashing import canonical_json
+from eval_toolkit._internal.hashing import canonical_json, sha256_text
+from eval_toolkit._internal.tables import read_table
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError, ModelError
 from eval_toolkit.models.asking import Place
 from eval_toolkit.models.cache import ResponseCache, key_of
-from eval_toolkit.models.payloads import Response, read_response
+from eval_toolkit.models.payloads import Response, read_response, to_json
 from eval_toolkit.models.requests import (
     GenerateRequest,
     LoglikelihoodRequest,
@@ -17,11 +18,11 @@ from eval_toolkit.models.requests import (
     request_hash,
 )
 from eval_toolkit.models.responses import ErrorInfo, RawCompletion, RawLoglikelihood
-from eval_toolkit.models.runner.jobs import Key
+from eval_toolkit.models.runner.jobs import JobResult, Key
 from eval_toolkit.models.runner.journal import Entry, Journal
-from eval_toolkit.models.runner.stored import RESPONSES, read_entries, read_outcomes
+from eval_toolkit.models.runner.stored import COLUMNS, RESPONSES, read_entries, read_outcomes
 from eval_toolkit.protocols import Model
-from eval_toolkit.runs.folder import Run
+from eval_toolkit.runs.folder import MANIFEST, Run
 from eval_toolkit.runs.open import JOURNAL
 
 __all__ = ["ReplayModel", "SilentModel", "recorded_entries"]
@@ -37,7 +38,8 @@ class ReplayModel:
     Parameters
     ----------
     source : path
-        Run folder (finished or not), ``journal.jsonl``, or file of a `ResponseCache`.
+        Run folder (finished or not), ``journal.jsonl``, file of a `ResponseCache`, or answers with
+        the columns of ``responses.parquet``: a Parquet file or a folder of them.
     name : str, optional
         Model to replay, if the source has answers of several.
 
@@ -68,7 +70,9 @@ class ReplayModel:
         if path.is_dir() and (path / JOURNAL).exists() and not (path / RESPONSES).exists():
             path = path / JOURNAL
         self._stored: _Stored
-        if path.is_dir():
+        if files := _tables_of(path):
+            self._stored = _of_tables(files, name or path.stem)
+        elif path.is_dir():
             self._stored = _of_run(path, name)
         elif path.suffix == ".jsonl":
             self._stored = _of_journal(path, name)
@@ -137,6 +141,8 @@ def recorded_entries(place: Path) -> Mapping[Key, Entry]:
     """Return the finished requests of a run or a journal."""
     if place.is_dir() and (place / RESPONSES).exists():
         return read_entries(Run.open(place).table(RESPONSES))
+    if _tables_of(place):
+        return {}
     return Journal(place / JOURNAL if place.is_dir() else place).read()
 
 
@@ -228,10 +234,40 @@ def _of_run(folder: Path, name: str | None) -> _Listed:
     chats = [type(one.prompt) is tuple for one in asked if isinstance(one, GenerateRequest)]
     model = _one(_recorded_models(run), name, folder)
     listed = _Listed(*model, by_fingerprint=True, speaks_chat=any(chats) or not chats)
+    return _listed(listed, outcomes)
+
+
+def _listed(listed: _Listed, outcomes: Iterable[JobResult]) -> _Listed:
+    """Return the listed answers with those of a run or of tables."""
     for outcome in outcomes:
         entries = listed.entries.setdefault(outcome.job.request.fingerprint, [])
         entries.append(Entry.of(outcome))
     return listed
+
+
+def _tables_of(path: Path) -> list[Path]:
+    """Return the Parquet files of answers that are not in a run."""
+    if path.is_dir():
+        return [] if (path / MANIFEST).exists() else sorted(path.glob("*.parquet"))
+    return [path] if path.suffix == ".parquet" else []
+
+
+def _of_tables(files: Iterable[Path], name: str) -> _Listed:
+    """Return the answers in tables; their rows may be in any order."""
+    numbers = ["attempt"]
+    texts = [column for column in COLUMNS if column not in numbers]
+    tables = [read_table(file, texts=texts, columns=numbers) for file in files]
+    rows = {column: [one for table in tables for one in table[column]] for column in COLUMNS}
+    full = sorted(range(len(rows["prompt"])), key=lambda at: not rows["prompt"][at])
+    outcomes = read_outcomes({column: [cells[at] for at in full] for column, cells in rows.items()})
+    told = {"kind": "stored_answers", "sha256": sha256_text(canonical_json(_said(outcomes)))}
+    chats = any(not isinstance(one.job.request.prompt, str) for one in outcomes)
+    return _listed(_Listed(name, told, by_fingerprint=True, speaks_chat=chats), outcomes)
+
+
+def _said(outcomes: Iterable[JobResult]) -> list[Any]:
+    entries = [Entry.of(outcome) for outcome in outcomes]
+    return sorted([*one.key, to_json([one.response, one.error])] for one in entries)
 
 
 def _recorded_models(run: Run) -> list[tuple[str, Mapping[str, Any]]]:

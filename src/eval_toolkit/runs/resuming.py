@@ -35,7 +35,7 @@ def refuse_changed(
 ) -> None:
     """Raise if a part of the stored configuration differs."""
     for name in names:
-        path = _difference(there.get(name), config[name], name)
+        path = difference(there.get(name), config.get(name), name)
         if path is not None:
             place, old, new = path
             raise ArtifactError(
@@ -44,11 +44,17 @@ def refuse_changed(
             )
 
 
-def _difference(old: Any, new: Any, place: str) -> tuple[str, Any, Any] | None:
-    """Return the first difference of two settings, with both values."""
+def difference(old: Any, new: Any, place: str) -> tuple[str, Any, Any] | None:
+    """Return the first difference of two settings, with both values.
+
+    Examples
+    --------
+    >>> difference({"a": {"b": 1}}, {"a": {"b": 2}}, "config")
+    ('config.a.b', 1, 2)
+    """
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in [*new, *(name for name in old if name not in new)]:
-            found = _difference(old.get(name), new.get(name), f"{place}.{name}")
+            found = difference(old.get(name), new.get(name), f"{place}.{name}")
             if found is not None:
                 return found
         return None

@@ -17,7 +17,7 @@ from eval_toolkit.runs.table import PART, stored_names
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.records import unit_starts
 
-__all__ = ["MAX_CHARS", "UNITS", "Unit", "kept_text", "shown_input", "units_table"]
+__all__ = ["MAX_CHARS", "UNITS", "Unit", "kept_text", "shown_input", "typed_column", "units_table"]
 
 UNITS = "units.parquet"
 MAX_CHARS = 20_000
@@ -116,7 +116,7 @@ def units_table(
             raise InvalidInputError(f"units have a column {name!r} already; choose another name")
         what[name] = [None if unit is None else unit.more.get(name) for unit in asked]
     columns |= {
-        name: _typed(values)
+        name: typed_column(values)
         for name, values in what.items()
         if any(value is not None for value in values)
     }
@@ -214,8 +214,14 @@ def _order(columns: Mapping[str, Iterable[Any]]) -> list[int]:
     return sorted(range(len(keys)), key=keys.__getitem__)
 
 
-def _typed(values: Sequence[Any]) -> Array:
-    """Return a column of integers, floats, or texts with None for missing values."""
+def typed_column(values: Sequence[Any]) -> Array:
+    """Return a column of integers, floats, or texts with None for missing values.
+
+    Examples
+    --------
+    >>> typed_column([1, None]), typed_column([1, "a"])
+    (array([ 1., nan]), array(['1', 'a'], dtype=object))
+    """
     if all(type(value) is int for value in values):
         return np.array(values, dtype=np.int64)
     if all(value is None or type(value) in (int, float) for value in values):

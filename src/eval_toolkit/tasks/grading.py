@@ -135,10 +135,15 @@ class Measuring:
         outcomes: Sequence[JobResult],
         config: Mapping[str, Any],
         ended: Ended | None = None,
+        records: Records | None = None,
     ) -> Graded:
-        """Return records and cells; with a stopping rule, only for the counted samples."""
+        """Return records and cells; with a stopping rule, only for the counted samples.
+
+        ``records`` are grades that are stored already.
+        """
         samples = samples if ended is None else ended.samples
-        records = measure(task, samples, outcomes, graders=self.graders)
+        if records is None:
+            records = measure(task, samples, outcomes, graders=self.graders)
         metrics = self.metrics(records)
         card = task_scorecard(
             records,

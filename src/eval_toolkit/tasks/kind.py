@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
-from eval_toolkit.errors import ArtifactError
+from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.graders.judges.asking import AskingGrader, judge_jobs, judge_of
 from eval_toolkit.models.responses.reasoning import Tags
 from eval_toolkit.models.runner import Job, JobResult, JobResults
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.blocks import Block
     from eval_toolkit.runs.interim import Grading
     from eval_toolkit.runs.selected_units import StoredUnit
+    from eval_toolkit.runs.shards import Shard
     from eval_toolkit.tasks.ended import Ended
     from eval_toolkit.tasks.watching import Watch
 
@@ -149,6 +150,14 @@ class TaskKind(Kind[Answers]):
     def units(self) -> Sequence[Unit]:
         """Return the samples."""
         return sample_units(self.samples)
+
+    def share(self, shard: Shard) -> Self:
+        """Return the same task with the samples of a shard alone."""
+        if self.watch is not None:
+            raise InvalidInputError("`until` needs all samples; it cannot be combined with `shard`")
+        samples = shard.take(self.samples)
+        ids = {sample.id for sample in samples}
+        return replace(self, samples=samples, jobs=[job for job in self.jobs if job.unit_id in ids])
 
     def n_planned(self) -> int:
         """Return the number of requests about samples."""

@@ -24,12 +24,14 @@ from eval_toolkit.provenance import redact_secrets
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.folder import MANIFEST
-from eval_toolkit.runs.kinds import Identity
+from eval_toolkit.runs.kinds import Graded, Identity
 from eval_toolkit.runs.manifest_checks import missing_setting
 from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.query_driver import outcomes_of, stored_digest
 from eval_toolkit.runs.rescoring import rescore
+from eval_toolkit.runs.shards import shard_of
 from eval_toolkit.runs.specs import ASK_DEFAULTS, AskOptions, AskSpec, SummarySpec
+from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.grading import GraderLike, Measuring
 from eval_toolkit.tasks.judging import refuse_unjudged
@@ -318,6 +320,8 @@ class StoredAnswers(TaskKind):
     ended: Ended | None = None
     waiting: Sequence[AskingGrader] = ()
     notes: tuple[str, ...] = ()
+    records: Records | None = None
+    """Grades of the shards of a run, which are not given again."""
 
     @classmethod
     def stored(
@@ -348,9 +352,10 @@ class StoredAnswers(TaskKind):
         _refuse_incomplete(run, (*_NEEDED, *(name for name, own in usual.items() if own is None)))
         described = redact_secrets(sanitize_for_json(task.describe()))
         same_settings(run, described)
+        joins = bool(run.manifest.get("joins"))
         asked = [_judging(judge) for judge in judges]
         known: set[str] = set()
-        if graders is None and (asked or isinstance(task, StoredSamples)):
+        if graders is None and (asked or joins or isinstance(task, StoredSamples)):
             graders = _kept(run, task, asked)
             known = {judge.name for judge in judges_in(graders)}
         summary = SummarySpec(
@@ -368,9 +373,11 @@ class StoredAnswers(TaskKind):
             **{name: config.get(name, ()) if ks is None else ks for name, ks in given.items()},
         )
         samples = task.samples(config.get("limit"), order=config["order"])
+        shard = shard_of(config)
+        samples = samples if shard is None else shard.take(samples)
         ended = _ended(run, samples, task.seed, summary.confidence)
         samples = samples if ended is None else list(ended.samples)
-        if isinstance(task, StoredSamples):
+        if isinstance(task, StoredSamples) and not joins:
             task.refuse_unfit(measuring.graders, samples)
         same_units(run, samples)
         same_prompts(run, described)
@@ -386,6 +393,7 @@ class StoredAnswers(TaskKind):
                 *task.data_notes,
                 *greedy_again(config["decoding"].get("temperature"), attempts),
             ),
+            records=run.records(*run.only_subject) if joins else None,
         )
 
     def config(self) -> Mapping[str, Any]:
@@ -396,6 +404,11 @@ class StoredAnswers(TaskKind):
     def identity(self) -> Identity:
         """Return the identity of the stored run."""
         return replace(super().identity(), digest=self.digest)
+
+    def grade(self, attempts: Answers) -> Graded:
+        """Return the grades of the answers."""
+        given = self.task, self.samples, attempts.outcomes, self.config(), attempts.ended
+        return self.measuring.graded(*given, self.records)
 
     def restore(self, run: Run, context: Context) -> Answers:
         """Return the stored answers and verdicts, and new verdicts of the waiting judges."""

@@ -68,13 +68,14 @@ class _TaskOptions(SummaryOptions, AskOptions, total=False):
     system: str | None
     answer: str | None
     base_url: str | None
+    shard: str | None
 
 
 @gathers(
     _TaskOptions,
     **dict.fromkeys(("temperature", "top_p", "max_tokens", "stop", "graders")),
     **dict.fromkeys(("pass_at", "pass_hat", "maj_at"), ()),
-    **dict.fromkeys(("replay", "run_id", "prompt", "system", "answer", "base_url")),
+    **dict.fromkeys(("replay", "run_id", "prompt", "system", "answer", "base_url", "shard")),
     **SUMMARY_DEFAULTS,
     **ASK_DEFAULTS,
 )
@@ -142,6 +143,8 @@ def run_task(
         As in `AskSpec`.
     run_id : str, optional
         Name of the run; by default that of the folder.
+    shard : str, optional
+        Part of the samples to evaluate here, such as "2/8"; `merge_runs` joins the parts.
 
     Returns
     -------
@@ -248,6 +251,7 @@ def run_task(
         max_error_rate=summary.max_error_rate,
         engine=_engine(None if options["replay"] else model, options["concurrency"]),
         notes=(*notes, *_fewer(watch, samples)),
+        shard=options["shard"],
     )
 
 

@@ -63,18 +63,21 @@ class StoredSamples(BaseTask[Any]):
         self.reasoning_tags = tuple((first, last) for first, last in tags)
         self._run, self._told, self._graders = run, told, config.get("graders")
         self._context = None if _is_plain(run) else _NotStored()
+        self._joins = bool(run.manifest.get("joins"))
+        self.RESPONSE_TYPE = ResponseType(told.get("response_type", self.RESPONSE_TYPE))
 
     @staticmethod
     def hold(run: Run) -> bool:
-        """Return whether a run stores enough for some graders."""
+        """Return whether a run stores enough for some graders, or to summarise its grades."""
         told = (run.manifest.get("config") or {}).get("task") or {}
-        units = run.units
+        units, joins = run.units, bool(run.manifest.get("joins"))
+        graded = told.get("class") in _CLASSES
+        graded = graded and told.get("response_type") == ResponseType.COMPLETION.value
         return (
-            told.get("class") in _CLASSES
+            (joins or graded)
             and {"name", "version", "num_fewshot", "seed"} <= told.keys()
-            and told.get("response_type") == ResponseType.COMPLETION.value
             and units is not None
-            and {"row", "input", "reference"} <= set(units.columns)
+            and {"row", "input", *(() if joins else ("reference",))} <= set(units.columns)
         )
 
     def describe(self) -> dict[str, Any]:
@@ -95,7 +98,8 @@ class StoredSamples(BaseTask[Any]):
         """Yield all samples of the run, in the order of the data."""
         units: Any = self._run.units
         part = units.parts.get("subject")
-        names = ["unit_id", "content_hash", "group", "row", "input", "reference"]
+        names = ["unit_id", "content_hash", "group", "row", "input"]
+        names += ["reference"] if "reference" in units.columns else []
         read = units.read([*names, *([part] if part else [])])
         prompts = {
             one.job.unit_id: one.job.request.prompt for one in apart(outcomes_of(self._run))[0]
@@ -110,7 +114,9 @@ class StoredSamples(BaseTask[Any]):
                 found["unit_id"],
                 found[part] if part else NO_SUBJECT,
                 prompt,
-                _references(found["reference"], self._run, found["unit_id"]),
+                _references(
+                    found.get("reference"), self._run, found["unit_id"], needed=not self._joins
+                ),
                 context=self._context,
                 content_hash=found["content_hash"],
                 group=found["group"],
@@ -163,11 +169,14 @@ def _is_plain(run: Run) -> bool:
     return bool(by) and all({*column.tolist()} <= {*_BY_TEXT, None, ""} for column in by)
 
 
-def _references(text: str | None, run: Run, unit: str) -> str | tuple[str, ...] | None:
+def _references(
+    text: str | None, run: Run, unit: str, *, needed: bool
+) -> str | tuple[str, ...] | None:
     """Return the stored reference or references."""
     if text is None:
         return None
-    if REDACTED in text or (len(text) > MAX_CHARS and text.endswith(" more characters]")):
+    cut = REDACTED in text or (len(text) > MAX_CHARS and text.endswith(" more characters]"))
+    if cut and needed:
         raise ArtifactError(
             f"{run.path}: the reference of {unit!r} is not stored in full; the task has it: "
             f"{task_hint(run.manifest['config']['task'])}"

@@ -3,17 +3,26 @@
 import asyncio
 import re
 
+import numpy as np
 import pytest
 
-from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError, ModelError
+from eval_toolkit._internal.tables import write_table
+from eval_toolkit.errors import (
+    ArtifactError,
+    InvalidInputError,
+    MissingColumnError,
+    MissingFileError,
+    ModelError,
+)
 from eval_toolkit.models.cache import CachedModel, ResponseCache
 from eval_toolkit.models.messages import Message
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.models.responses import RawCompletion, Usage
 from eval_toolkit.models.runner import Job, Journal, run_jobs, to_columns
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.runs import write_run
+from eval_toolkit.runs import rescore, write_run
 from eval_toolkit.runs.replay import ReplayModel
+from eval_toolkit.tasks import plan_jobs, questions_task, run_task
 
 JOBS = [
     *(Job(f"q{i}", 1, GenerateRequest(f"question {i}")) for i in range(5)),
@@ -194,3 +203,52 @@ def test_nothing_to_replay_is_said(tmp_path):
     ResponseCache(tmp_path / "empty.sqlite").close()
     with pytest.raises(ArtifactError, match="contains no answers of a model"):
         ReplayModel(tmp_path / "empty.sqlite")
+
+
+class TestTables:
+    """Answers of another pipeline, in the columns of responses.parquet."""
+
+    def files(self, folder, n=1, order=1):
+        columns = to_columns(run_jobs(JOBS, recorded()))
+        folder.mkdir()
+        for at in range(n):
+            some = {name: cells[at::n][::order].copy() for name, cells in columns.items()}
+            write_table(some, folder / f"part-{at}.parquet")
+        return folder
+
+    @pytest.mark.parametrize("order", [1, -1])
+    @pytest.mark.parametrize("n", [1, 4])
+    def test_files_and_rows_may_be_in_any_order(self, tmp_path, n, order):
+        model = ReplayModel(self.files(tmp_path / "answers", n, order))
+        assert (model.name, model.speaks_chat) == ("answers", False)
+        assert said(run_jobs(JOBS, model)) == said(run_jobs(JOBS, recorded()))
+
+    def test_the_description_follows_from_the_answers(self, tmp_path):
+        one, other = (ReplayModel(self.files(tmp_path / f"a{n}", n)) for n in (1, 3))
+        assert one.describe() == other.describe()
+        file = self.files(tmp_path / "few", 9) / "part-0.parquet"
+        assert ReplayModel(file, name="m").describe() != one.describe()
+        assert ReplayModel(file, name="m").name == "m"
+
+    def test_a_run_of_them_can_be_rescored(self, tmp_path):
+        rows = [{"question": f"{n} + 1?", "answer": str(n + 1)} for n in range(6)]
+        task = questions_task(rows)
+        outcomes = run_jobs(plan_jobs(task, task.samples()), ScriptedModel("It is 4."))
+        write_table(to_columns(outcomes), tmp_path / "answers.parquet")
+        done = run_task(task, replay=tmp_path / "answers.parquet", out=tmp_path / "run")
+        assert (done.n_asked, done.n_replayed, done.n_errors) == (0, 6, 0)
+        again = rescore(done.run, graders=["includes"])
+        assert again.card["includes"].value == pytest.approx(1 / 6)
+
+    def test_what_is_no_table_of_answers_is_refused(self, tmp_path):
+        (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
+        write_table({"unit_id": np.array(["q1"], dtype=object)}, tmp_path / "b.parquet")
+        for name in ("a", "b"):
+            with pytest.raises((ArtifactError, InvalidInputError, MissingColumnError)) as found:
+                ReplayModel(tmp_path / f"{name}.parquet")
+            assert "\n" not in str(found.value)
+        columns = to_columns(run_jobs(JOBS[:1], recorded()))
+        columns["response"][0] = "{"
+        write_table(columns, tmp_path / "c.parquet")
+        with pytest.raises(ArtifactError, match="response is not JSON"):
+            ReplayModel(tmp_path / "c.parquet")

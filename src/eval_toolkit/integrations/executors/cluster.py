@@ -4,10 +4,12 @@ import contextlib
 import os
 import re
 import threading
-from concurrent.futures import Executor
+from collections.abc import Callable
+from concurrent import futures
+from concurrent.futures import BrokenExecutor, Executor, Future
 from typing import Any
 
-__all__ = ["Cluster", "first_line", "n_cores"]
+__all__ = ["Cluster", "ClusterFuture", "first_line", "n_cores", "outcome", "settle"]
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -28,7 +30,10 @@ def first_line(error: BaseException) -> str:
 class Cluster(Executor):
     """Base class of Ray and Dask executors; started lazily with the first task and closed once."""
 
-    def __init__(self, workers: int | None = None, *, address: str | None = None) -> None:
+    def __init__(
+        self, workers: int | None = None, *, address: str | None = None, gpus: int = 0
+    ) -> None:
+        self._gpus = gpus
         self._workers = n_cores() if workers is None else workers
         self._address = address
         self._lock = threading.RLock()
@@ -36,6 +41,7 @@ class Cluster(Executor):
         self._tasks: Any = None
         """Object that accepts tasks; None until started."""
         self._closed = False
+        self._waiting: set[Future[Any]] = set()
 
     def _started(self) -> Any:
         with self._lock:
@@ -68,4 +74,46 @@ class Cluster(Executor):
 
     def _finish(self, *, wait: bool) -> None:
         """Wait for the tasks, or cancel them."""
-        raise NotImplementedError
+        if not wait:
+            for future in list(self._waiting):
+                future.cancel()
+        futures.wait(list(self._waiting))
+
+
+class ClusterFuture(Future[Any]):
+    """Future whose cancellation also stops a running task."""
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        super().__init__()
+        self._stop = stop
+
+    def cancel(self) -> bool:
+        """Cancel the task, also one that runs."""
+        if self.done() or not super().cancel():
+            return self.cancelled()
+        self.set_running_or_notify_cancel()
+        self._stop()
+        return True
+
+
+def outcome(fn: Callable[..., Any], args: Any, kwargs: Any) -> tuple[bool, Any]:
+    """Return what a call returned or raised; Ray would wrap the exception in a traceback."""
+    try:
+        return True, fn(*args, **kwargs)
+    except Exception as error:
+        return False, error
+
+
+def settle(future: Future[Any], done: Any) -> None:
+    """Set the outcome of a task whose future on the cluster is done."""
+    if future.cancelled() or not future.set_running_or_notify_cancel():
+        return
+    try:
+        returned, value = done.result()
+    except BaseException as error:  # raised by the cluster: the worker or its machine died
+        future.set_exception(BrokenExecutor(first_line(error)))
+        return
+    if returned:
+        future.set_result(value)
+    else:
+        future.set_exception(value)

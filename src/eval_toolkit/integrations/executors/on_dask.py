@@ -1,6 +1,7 @@
 """Executor based on a Dask client."""
 
 import contextlib
+import functools
 import logging
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -8,7 +9,13 @@ from concurrent.futures import BrokenExecutor, Future
 from typing import Any, TypeVar
 
 from eval_toolkit._internal.optional import require
-from eval_toolkit.integrations.executors.cluster import Cluster, first_line
+from eval_toolkit.integrations.executors.cluster import (
+    Cluster,
+    ClusterFuture,
+    first_line,
+    outcome,
+    settle,
+)
 
 __all__ = ["DaskExecutor"]
 
@@ -24,6 +31,8 @@ class DaskExecutor(Cluster):
         Number of processes of a new local cluster; by default one per core.
     address : str, optional
         Address of a running scheduler.
+    gpus : int, default 0
+        Number of GPUs of a task, on workers that declare the resource ``GPU``.
 
     Raises
     ------
@@ -31,17 +40,27 @@ class DaskExecutor(Cluster):
         If `distributed` is not installed.
     """
 
-    def __init__(self, workers: int | None = None, *, address: str | None = None) -> None:
-        super().__init__(workers, address=address)
+    def __init__(
+        self, workers: int | None = None, *, address: str | None = None, gpus: int = 0
+    ) -> None:
+        super().__init__(workers, address=address, gpus=gpus)
         self._distributed = require("distributed", feature="the Dask executor", extra="dask")
+        self._needs = {"resources": {"GPU": gpus}} if gpus else {}
 
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
         """Submit a call of ``fn`` to a worker.
 
         Function and arguments are serialised in memory by cloudpickle; the future raises the
-        exceptions of ``fn``. After a shutdown it is a RuntimeError.
+        exceptions of ``fn``, or `BrokenExecutor` if the worker died. After a shutdown it is a
+        RuntimeError.
         """
-        future: Future[_T] = self._started()[1].submit(_called, fn, args, kwargs)
+        # Futures of Dask's executor never end if the worker dies while its result is fetched.
+        client, _ = self._started()
+        task = client.submit(outcome, fn, args, kwargs, pure=False, **self._needs)
+        future = ClusterFuture(task.cancel)
+        self._waiting.add(future)
+        future.add_done_callback(self._waiting.discard)
+        task.add_done_callback(functools.partial(settle, future))
         return future
 
     def map(
@@ -79,9 +98,10 @@ class DaskExecutor(Cluster):
         if address is None:
             address = self._ends.enter_context(self._local_cluster(dask))
         client = self._ends.enter_context(self._distributed.Client(address, set_as_default=False))
-        return client, client.get_executor(pure=False)
+        return client, client.get_executor(pure=False, **self._needs)
 
     def _finish(self, *, wait: bool) -> None:
+        super()._finish(wait=wait)
         self._tasks[1].shutdown(wait=wait)
 
     @contextlib.contextmanager

@@ -7,13 +7,18 @@ import os
 import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from concurrent import futures
-from concurrent.futures import BrokenExecutor, Future
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import InfeasibleError
-from eval_toolkit.integrations.executors.cluster import Cluster, first_line
+from eval_toolkit.integrations.executors.cluster import (
+    Cluster,
+    ClusterFuture,
+    first_line,
+    outcome,
+    settle,
+)
 
 __all__ = ["RayExecutor"]
 
@@ -31,6 +36,8 @@ class RayExecutor(Cluster):
     address : str, optional
         Address of a running Ray cluster. If this process is already connected to Ray, that
         connection is used.
+    gpus : int, default 0
+        Number of GPUs of a task; the others are hidden from it.
 
     Raises
     ------
@@ -43,10 +50,11 @@ class RayExecutor(Cluster):
     only on their index. A local Ray instance has no dashboard and sends no usage statistics.
     """
 
-    def __init__(self, workers: int | None = None, *, address: str | None = None) -> None:
-        super().__init__(workers, address=address)
+    def __init__(
+        self, workers: int | None = None, *, address: str | None = None, gpus: int = 0
+    ) -> None:
+        super().__init__(workers, address=address, gpus=gpus)
         self._ray = require("ray", feature="the Ray executor", extra="ray")
-        self._waiting: set[Future[Any]] = set()
 
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
         """Submit a call of ``fn`` to a worker.
@@ -56,10 +64,10 @@ class RayExecutor(Cluster):
         RuntimeError.
         """
         ref = self._started().remote(fn, args, kwargs)
-        future = _RayFuture(functools.partial(self._ray.cancel, ref))
+        future = ClusterFuture(functools.partial(self._ray.cancel, ref))
         self._waiting.add(future)
         future.add_done_callback(self._waiting.discard)
-        ref.future().add_done_callback(functools.partial(_settle, future))
+        ref.future().add_done_callback(functools.partial(settle, future))
         return future
 
     def map(
@@ -85,7 +93,7 @@ class RayExecutor(Cluster):
                 where = f"at {self._address} cannot be joined" if self._address else "did not start"
                 raise InfeasibleError(f"Ray {where}: {first_line(error)}") from error
             self._ends.callback(self._ray.shutdown)
-        return self._ray.remote(max_retries=1)(_outcome)
+        return self._ray.remote(max_retries=1, num_gpus=self._gpus)(outcome)
 
     def _init(self) -> None:
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -108,12 +116,6 @@ class RayExecutor(Cluster):
             **quiet,
         )
 
-    def _finish(self, *, wait: bool) -> None:
-        if not wait:
-            for future in list(self._waiting):
-                future.cancel()
-        futures.wait(list(self._waiting))
-
 
 @functools.cache
 def _token() -> str:
@@ -131,40 +133,3 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
     finally:
         for name in {*values, "RAY_AUTH_MODE"} - before:
             os.environ.pop(name, None)
-
-
-class _RayFuture(Future[Any]):
-    """Future whose cancellation also stops a running task."""
-
-    def __init__(self, stop: Callable[[], None]) -> None:
-        super().__init__()
-        self._stop = stop
-
-    def cancel(self) -> bool:
-        if self.done() or not super().cancel():
-            return self.cancelled()
-        self.set_running_or_notify_cancel()
-        self._stop()
-        return True
-
-
-def _outcome(fn: Callable[..., Any], args: Any, kwargs: Any) -> tuple[bool, Any]:
-    """Return what a call returned or raised; Ray would wrap the exception in a traceback."""
-    try:
-        return True, fn(*args, **kwargs)
-    except Exception as error:
-        return False, error
-
-
-def _settle(future: Future[Any], done: Future[Any]) -> None:
-    if future.cancelled() or not future.set_running_or_notify_cancel():
-        return
-    try:
-        returned, value = done.result()
-    except BaseException as error:  # raised by Ray: the worker or its machine died
-        future.set_exception(BrokenExecutor(first_line(error)))
-        return
-    if returned:
-        future.set_result(value)
-    else:
-        future.set_exception(value)

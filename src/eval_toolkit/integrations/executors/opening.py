@@ -21,7 +21,7 @@ BACKENDS = ("threads", "processes", "ray", "dask")
 
 @contextlib.contextmanager
 def open_executor(
-    backend: str, workers: int | None = None, *, address: str | None = None
+    backend: str, workers: int | None = None, *, address: str | None = None, gpus: int = 0
 ) -> Iterator[Executor]:
     """Open an executor by name, for any ``executor=`` argument, and close it after use.
 
@@ -34,6 +34,9 @@ def open_executor(
     address : str, optional
         Address of a running Ray or Dask cluster; by default ``RAY_ADDRESS`` or
         ``DASK_SCHEDULER_ADDRESS`` if set, otherwise a temporary local cluster is started.
+    gpus : int, default 0
+        Number of GPUs of each task, for Ray and Dask. Ray shows a task only its own; Dask sends it
+        to workers started with ``--resources GPU=1``.
 
     Yields
     ------
@@ -44,7 +47,7 @@ def open_executor(
     Raises
     ------
     InvalidInputError
-        If the name is unknown, or an address is given for threads or processes.
+        If the name is unknown, or an address or GPUs are given for threads or processes.
     MissingExtraError
         If Ray or Dask is not installed.
 
@@ -64,7 +67,7 @@ def open_executor(
     >>> parallel == bootstrap_ci(y, scores, roc_auc)
     True
     """
-    executor = _opened(backend, workers, address)
+    executor = _opened(backend, workers, address, validation.integer(gpus, "gpus", low=0))
     try:
         yield executor
     except BaseException:
@@ -73,17 +76,19 @@ def open_executor(
     executor.shutdown()
 
 
-def _opened(backend: str, workers: int | None, address: str | None) -> Executor:
+def _opened(backend: str, workers: int | None, address: str | None, gpus: int) -> Executor:
     name = validation.choice(backend, "backend", BACKENDS)
     n_workers = n_cores() if workers is None else validation.integer(workers, "workers", low=1)
     if name == "ray":
-        return RayExecutor(n_workers, address=address)
+        return RayExecutor(n_workers, address=address, gpus=gpus)
     if name == "dask":
-        return DaskExecutor(n_workers, address=address)
+        return DaskExecutor(n_workers, address=address, gpus=gpus)
     if address is not None:
         raise InvalidInputError(
             f"`address` is {address!r}, but {name} run only on this machine; omit it"
         )
+    if gpus:
+        raise InvalidInputError(f"`gpus` is {gpus}, but {name} do not assign GPUs; omit it")
     if name == "threads":
         return ThreadPoolExecutor(n_workers, "eval-toolkit")
     # Imported lazily, since few users need it. Spawn, because fork copies locks held by other

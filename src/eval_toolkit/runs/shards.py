@@ -1,0 +1,94 @@
+"""Shards: a run divided by the hashes of its units, for several machines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from eval_toolkit._internal.hashing import sha256_text
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+
+__all__ = ["Shard", "shard_of"]
+
+_FORM = re.compile(r"([1-9]\d{0,6}(?:,[1-9]\d{0,6})*)/([1-9]\d{0,6})")
+_DIGITS = 16
+"""Hexadecimal digits of the hash that decide about the shard."""
+
+
+class _Item(Protocol):
+    """A unit, a sample or a seed prompt."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def content_hash(self) -> str: ...
+
+
+ItemT = TypeVar("ItemT", bound=_Item)
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Some of the parts of a run that is divided by the hashes of its units.
+
+    A unit is in the same part whatever the limit, the order and the other units.
+
+    Parameters
+    ----------
+    parts : tuple of int
+        Numbers of the parts, from 1; several after an incomplete merge.
+    of : int
+        Number of parts of the whole run.
+
+    Examples
+    --------
+    >>> from eval_toolkit.runs import Unit
+    >>> units = [Unit(id=f"q{n}", input=n) for n in range(6)]
+    >>> [[unit.id for unit in Shard.read(f"{i}/3").take(units)] for i in (1, 2, 3)]
+    [['q0', 'q1', 'q3'], ['q5'], ['q2', 'q4']]
+    """
+
+    parts: tuple[int, ...]
+    of: int
+
+    @classmethod
+    def read(cls, given: str | Shard) -> Shard:
+        """Return the shard written as ``i/n``, with i from 1 to n."""
+        if isinstance(given, Shard):
+            return given
+        if not isinstance(given, str):
+            raise InvalidTypeError(f"`shard` is {given!r:.80}; it must be a text such as '2/8'")
+        found = _FORM.fullmatch(given.strip())
+        if found is None:
+            raise InvalidInputError(
+                f"`shard` is {given!r:.80}; it must be i/n with i from 1 to n, such as 2/8"
+            )
+        parts, of = [int(part) for part in found[1].split(",")], int(found[2])
+        if max(parts) > of or len({*parts}) < len(parts):
+            raise InvalidInputError(f"`shard` is {given!r:.80}; i must be a number from 1 to {of}")
+        return cls(tuple(sorted(parts)), of)
+
+    def __str__(self) -> str:
+        return f"{','.join(map(str, self.parts))}/{self.of}"
+
+    def __contains__(self, item: _Item) -> bool:
+        digest = sha256_text(f"shard:{item.content_hash or item.id}")
+        return int(digest[:_DIGITS], 16) % self.of + 1 in self.parts
+
+    def take(self, items: Iterable[ItemT]) -> list[ItemT]:
+        """Return the items in these parts, in order."""
+        return [item for item in items if item in self]
+
+
+def shard_of(config: Mapping[str, Any] | None) -> Shard | None:
+    """Return the shard that a stored configuration names; None for a whole run.
+
+    Examples
+    --------
+    >>> str(shard_of({"shard": "2/8"})), shard_of({})
+    ('2/8', None)
+    """
+    told = (config or {}).get("shard")
+    return None if told is None else Shard.read(told)
