@@ -55,8 +55,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         function._hypothesis_internal_use_settings = more
 
 
+def pytest_collection() -> None:
+    """Look for no garbage while modules are imported and tests are collected: there is little."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Leave what was imported and collected out of every later collection of garbage."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

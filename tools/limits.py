@@ -9,6 +9,7 @@ bodies that run, so they need the embedded model (make model) and take about hal
 import argparse
 import ast
 import collections
+import functools
 import re
 import subprocess
 import sys
@@ -108,25 +109,26 @@ def n_names() -> int:
     )
 
 
-def with_many_parameters() -> list[str]:
+@functools.cache
+def with_many_parameters() -> tuple[str, ...]:
     """Return the functions that take more than ten parameters, ``*args`` and ``**options`` among them."""
     found = []
     for path, text in sources():
-        tree = ast.parse(text)
+        nodes = [*ast.walk(ast.parse(text))]
         methods = {
             method: f"{node.name}.{method.name}"
-            for node in ast.walk(tree)
+            for node in nodes
             if isinstance(node, ast.ClassDef)
             for method in node.body
             if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
         }
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 taken = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
                 taken += [one for one in (node.args.vararg, node.args.kwarg) if one is not None]
                 if sum(one.arg not in ("self", "cls") for one in taken) > MANY:
                     found.append(f"{path.relative_to(SRC)}:{methods.get(node, node.name)}")
-    return found
+    return tuple(found)
 
 
 def with_needless_parameters() -> list[str]:

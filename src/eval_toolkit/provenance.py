@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -143,6 +144,9 @@ def _without_programs(repo_root: str | Path | None) -> dict[str, str]:
     return variables
 
 
+_version = cache(version)  # which reads and parses a file
+
+
 def package_versions() -> dict[str, str]:
     """Return the versions of installed packages that can change a result, without importing them.
 
@@ -154,7 +158,7 @@ def package_versions() -> dict[str, str]:
     found = {}
     for name, distribution in _PACKAGES.items():
         try:
-            found[name] = version(distribution)
+            found[name] = _version(distribution)
         except PackageNotFoundError:
             continue
     return found

@@ -64,6 +64,8 @@ def changed(value: Any, place: tuple[Any, ...], new: Any) -> Any:
 
 def seal(folder: Path, manifest: Any, results: Any) -> None:
     data = json_bytes(results)
+    for name in ("results.json", "manifest.json"):  # to write over them is to wait for the disk
+        (folder / name).unlink(missing_ok=True)
     (folder / "results.json").write_bytes(data)
     listed = manifest.get("artifacts")
     if isinstance(listed, dict) and isinstance(listed.get("results.json"), dict):

@@ -106,10 +106,16 @@ def die_at(moment):
 
 def die_everywhere(folder):
     """Kill a run before each of its moments, and go on with all of them."""
-    import duckdb  # noqa: F401 - here, not in every child
+    # Here, not in every child:
+    import duckdb  # noqa: F401
+
+    import eval_toolkit._internal.tables.writing
+    import eval_toolkit.rollouts.scorers.scoring
+    import eval_toolkit.runs.query_driver  # noqa: F401
 
     small = {"n_seeds": 2, "attempts": 1, "depth": 2}
     OPTIONS["quick"] = True
+    os.fsync = os.fstat  # nobody cuts the power: no need to wait for the disk
     n_killed = 0
     while True:  # children first: a process with threads does not fork well
         child = os.fork()

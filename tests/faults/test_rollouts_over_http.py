@@ -5,6 +5,8 @@ number below follows from the seeds and from the faults that are told in `FAULTS
 """
 
 import re
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,17 +59,12 @@ def large(texts: list[str]) -> list[float]:
     return [float(text.strip().isdecimal() and int(text) >= 40) for text in texts]
 
 
-class Server(FaultServer):
-    """The server with faults, which can also say nothing with every sign of success."""
-
-    def __enter__(self) -> "Server":
-        fault_server.ODD_MESSAGES["blank"] = ({"content": ""}, "stop")
-        super().__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        super().__exit__(*error)
-        del fault_server.ODD_MESSAGES["blank"]
+@pytest.fixture(scope="module", autouse=True)
+def _blank() -> Iterator[None]:
+    """A fault more: the server says nothing, with every sign of success."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(fault_server.ODD_MESSAGES, "blank", ({"content": ""}, "stop"))
+        yield
 
 
 def model_at(
@@ -93,6 +90,9 @@ class Done:
     run: Outcome
     folder: Path
     asked: dict[str, int]
+    max_in_flight: int
+    server: FaultServer
+    """Still there; what it was asked later is not in the numbers above."""
 
     def column(self, name: str) -> dict[int, Any]:
         """Return a column by the number of the seed: a number, or the status where there is none."""
@@ -102,10 +102,22 @@ class Done:
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
+def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
+    """Rollouts with 64 requests at once; each of those that hang takes seconds."""
     folder = tmp_path_factory.mktemp("http") / "r"
-    with Server(script=FAULTS) as server:
-        return Done(rolled_out(server, folder), folder, dict(server.app.asked))
+    with FaultServer(script=FAULTS, latency_s=0.01) as server:
+        run = rolled_out(server, folder, 64)
+        yield Done(run, folder, dict(server.app.asked), server.app.max_in_flight, server)
+
+
+@pytest.fixture
+def again(done: Done, tmp_path: Path) -> Iterator[Path]:
+    """A copy of the rollouts to be gone on with; the server has been asked nothing yet."""
+    script = dict(done.server.behaviour.script)
+    done.server.app.asked.clear()
+    done.server.app.max_in_flight = 0
+    yield Path(shutil.copytree(done.folder, tmp_path / "r"))
+    done.server.behaviour.script.update(script)
 
 
 def test_each_conversation_fares_alone(done: Done) -> None:
@@ -171,29 +183,21 @@ def test_empty_replies_are_told_apart_and_never_averaged_in(done: Done) -> None:
     assert rollouts_of(Run.open(done.folder))[BLANK] == done.run.attempts[BLANK]
 
 
-def test_once_the_server_is_well_only_what_broke_is_asked_again(tmp_path: Path) -> None:
-    with Server(script=FAULTS) as server:
-        first = rolled_out(server, tmp_path / "r")
-        server.behaviour.script.clear()
-        server.app.asked.clear()
-        second = rolled_out(server, tmp_path / "r")
-        again = set(server.app.asked)
+def test_once_the_server_is_well_only_what_broke_is_asked_again(done: Done, again: Path) -> None:
+    done.server.behaviour.script.clear()
+    second = rolled_out(done.server, again)
     late = {asked(n, 2) for n in (*LASTING, LATE, LATE_BUT_DONE)}
-    assert again == late | {asked(n) for n in LASTING}
-    assert (first.n_errors, second.n_errors) == (5, 0)
+    assert set(done.server.app.asked) == late | {asked(n) for n in LASTING}
+    assert (done.run.n_errors, second.n_errors) == (5, 0)
     assert second.card["attack_success"].value == 10 / 30
 
 
-def test_concurrency_changes_no_byte(tmp_path: Path) -> None:
-    with Server(script=FAULTS, latency_s=0.01) as server:  # one: its address is in the reasons
-        for at_once in (1, 64):
-            server.app.asked.clear()
-            server.app.max_in_flight = 0
-            rolled_out(server, tmp_path / str(at_once), at_once)
-            assert (server.app.max_in_flight > 8) is (at_once == 64)
+def test_concurrency_changes_no_byte(done: Done, again: Path) -> None:
+    one_by_one = again.with_name("1")  # the server is the same: its address is in the reasons
+    rolled_out(done.server, one_by_one, 1)
+    assert done.server.app.max_in_flight <= 8 < done.max_in_flight
     for name in ("records.parquet", "turns.parquet", "results.json"):
-        one, many = (tmp_path / at_once / name for at_once in ("1", "64"))
-        assert one.read_bytes() == many.read_bytes(), name
+        assert (one_by_one / name).read_bytes() == (done.folder / name).read_bytes(), name
 
 
 def test_a_request_without_an_answer_is_asked_again(tmp_path: Path) -> None:
@@ -211,7 +215,7 @@ def test_a_request_without_an_answer_is_asked_again(tmp_path: Path) -> None:
 
 def test_a_tester_that_fails_leaves_the_others_alone(tmp_path: Path) -> None:
     script = {"Goal: What is 4 + 4?": ["500"] * 9, "Goal: What is 6 + 6?": ["429", "garbage"]}
-    with Server(script=script) as server:
+    with FaultServer(script=script) as server:
         tester, target = model_at(server), model_at(server)
         system: System[Any, Any] = System(Refinement(tester), target, large)
         done = run_rollouts(system, SEEDS[:8], tmp_path / "r", depth=2)

@@ -2,7 +2,6 @@
 
 import json
 import math
-from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.properties.strategies import Rows, labelled_scores
+from tests.support.html_cells import Cells
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs as op
@@ -159,22 +159,6 @@ def test_nothing_is_dropped_silently(lines: list[tuple[int, float, str]]) -> Non
     assert ("errors are excluded" in unknown.reason) == ("error" in states and bool(measured))
 
 
-class _Cells(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.cells: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.tags.add(tag)
-        if tag == "td":
-            self.cells.append("")
-
-    def handle_data(self, data: str) -> None:
-        if self.cells:
-            self.cells[-1] += data
-
-
 TEXT = st.text(st.characters(exclude_categories=["C"], include_characters="\n"), max_size=20)
 
 
@@ -184,7 +168,7 @@ def test_tables_hold_any_text(reasons: dict[str, str]) -> None:
     ci = BootstrapCI(0.5, 0.4, 0.6, 0.95, 9, "BCa")
     cells = {name: MetricResult(None, "error", why) for name, why in reasons.items()}
     card = Scorecard({**cells, "ok": MetricResult(0.5, "ok", ci=ci)})
-    parser = _Cells()
+    parser = Cells("td")
     parser.feed(card._repr_html_())
     assert parser.tags == {"table", "thead", "tbody", "tr", "th", "td"}
     assert parser.cells[::5] == [visible(name) for name in card]

@@ -1,11 +1,11 @@
 """Manifests: every field of the contract, and what is refused."""
 
 import json
-import subprocess
 import sys
 import tempfile
 
 import pytest
+from tests.support.git_repository import committed
 
 from eval_toolkit import __version__
 from eval_toolkit._internal.command_line import recording_command
@@ -114,23 +114,7 @@ def test_data_files_may_be_paths_alone(tmp_path):
 
 
 def test_git_is_asked_where_told(tmp_path):
-    def git(*arguments):
-        settings = [
-            "-c",
-            "user.name=a",
-            "-c",
-            "user.email=a@example.org",
-            "-c",
-            "commit.gpgsign=false",
-        ]
-        subprocess.run(
-            ["git", *settings, *arguments], cwd=tmp_path, check=True, capture_output=True
-        )
-
-    git("init", "-q")
-    (tmp_path / "code.py").write_text("1")
-    git("add", ".")
-    git("commit", "-q", "-m", "first")
+    committed(tmp_path, "code.py", "1")
     (tmp_path / "code.py").write_text("2")
     manifest = build_manifest(run_id="r", config={}, repo_root=tmp_path)
     assert manifest.dirty_flag

@@ -9,6 +9,7 @@ import types
 import numpy as np
 import pytest
 from tests.support.each import each
+from tests.support.git_repository import committed
 
 from eval_toolkit import provenance
 from eval_toolkit.errors import InvalidInputError
@@ -36,23 +37,7 @@ ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS
 
 @pytest.fixture
 def repository(tmp_path):
-    def git(*arguments):
-        settings = [
-            "-c",
-            "user.name=a",
-            "-c",
-            "user.email=a@example.org",
-            "-c",
-            "commit.gpgsign=false",
-        ]
-        subprocess.run(
-            ["git", *settings, *arguments], cwd=tmp_path, check=True, capture_output=True
-        )
-
-    git("init", "-q")
-    (tmp_path / "file").write_text("one")
-    git("add", "file")
-    git("commit", "-q", "-m", "first")
+    committed(tmp_path, "file", "one")
     return tmp_path
 
 

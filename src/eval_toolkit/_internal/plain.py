@@ -18,6 +18,10 @@ Absent = Callable[[Any, Place], Any]
 """Replacement for a missing value or a number that is not finite."""
 
 
+_JSON = frozenset({str, int, bool})
+"""Types of values that need no conversion."""
+
+
 def plain(value: Any, absent: Absent = lambda value, place: None, place: Place = ()) -> Any:
     """Return a value as plain JSON types: dict, list, str, int, float, bool or None.
 
@@ -30,8 +34,11 @@ def plain(value: Any, absent: Absent = lambda value, place: None, place: Place =
     >>> plain({1: (2, float("nan"))})
     {'1': [2, None]}
     """
-    if value is None or isinstance(value, bool):
+    kind = type(value)
+    if kind in _JSON or value is None:
         return value
+    if kind is dict:
+        return _plain_mapping(value, absent, place)
     if isinstance(value, Enum):
         return plain(value.value, absent, place)
     if isinstance(value, (int, str)):
@@ -86,7 +93,7 @@ def _is_plain(values: Sequence[Any]) -> bool:
 def _plain_mapping(value: Mapping[Any, Any], absent: Absent, place: Place) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key, item in value.items():
-        name = str(key.value if isinstance(key, Enum) else key)
+        name = key if type(key) is str else str(key.value if isinstance(key, Enum) else key)
         if name in result:
             raise InvalidInputError(
                 f"{where(place)} has two keys that become {name!r} as text; JSON keys must be unique"

@@ -107,7 +107,9 @@ def redact_secrets(payload: Any, *, keys: bool = True) -> Any:
     """
     if isinstance(payload, str):
         return _redacted_text(payload)
-    if isinstance(payload, Mapping):
+    if payload is None or isinstance(payload, (int, float)):
+        return payload
+    if isinstance(payload, (dict, Mapping)):  # fast path for dicts
         return _redacted_mapping(payload, keys)
     if isinstance(payload, (list, tuple)):
         kinds = set(map(type, payload))

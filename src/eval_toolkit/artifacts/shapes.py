@@ -107,9 +107,14 @@ def _combined(
         if found := _first(value, part, root, place):
             return found
     if "anyOf" in schema:
-        tried = [_one_of(value, part, root, place) for part in schema["anyOf"]]
-        if all(tried):
-            return max((one for one in tried if one), key=lambda one: len(one[0]))
+        tried = []
+        for part in schema["anyOf"]:
+            problem = _one_of(value, part, root, place)
+            if problem is None:
+                break
+            tried.append(problem)
+        else:
+            return max(tried, key=lambda one: len(one[0]))
     if "if" in schema:
         branch = "then" if _holds(value, schema["if"]) else "else"
         return _first(value, schema.get(branch, True), root, place)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from eval_toolkit._internal.files import limits, private_folder, read_regular, sync_folder
-from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.artifacts.strict_json import parse_bytes
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.runs.folder import ARTIFACTS, MANIFEST, Run
@@ -55,7 +54,7 @@ class OpenRun:
         journal is kept.
         """
         content = run_content(results, results_full, records, tables)
-        head = manifest_head(manifest, sanitize_for_json(results), self.path)
+        head = manifest_head(manifest, results, self.path)
         with _refusals(self.path):
             Writing(self.path, head).write(content)
             self._finished = True

@@ -18,6 +18,7 @@ from eval_toolkit._internal.files import make_private, private_folder, sync_fold
 from eval_toolkit._internal.hashing import sha256_file
 from eval_toolkit._internal.redaction import redact_results
 from eval_toolkit.artifacts import json_bytes, read_json, sanitize_for_json
+from eval_toolkit.artifacts.strict_json import plain_bytes
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.manifest import MANIFEST_SCHEMA_VERSION, redact_manifest, seal_manifest
 from eval_toolkit.provenance import utc_now
@@ -95,7 +96,7 @@ def write_run(
     """
     folder = Path(run_dir)
     content = run_content(results, results_full, records, tables)
-    head = manifest_head(manifest, sanitize_for_json(results), folder)
+    head = manifest_head(manifest, results, folder)
     _refuse(folder, overwrite)
     created = not folder.exists()
     try:
@@ -153,7 +154,7 @@ def _results_bytes(results: Mapping[str, Any], name: str, indent: int | None = 2
     problem = results_problem(payload) if name == "results" else ""  # full ones are unrestricted
     if problem:
         raise InvalidInputError(f"`{name}`: {problem}")
-    return json_bytes(payload, indent=indent)
+    return plain_bytes(payload, indent=indent)
 
 
 def manifest_head(manifest: Any, results: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -161,7 +162,8 @@ def manifest_head(manifest: Any, results: Mapping[str, Any], folder: Path) -> di
     payload = sanitize_for_json(manifest)
     if not isinstance(payload, dict):
         raise InvalidTypeError(f"`manifest` must be a mapping, got {type(manifest).__name__}")
-    names = [source["run_id"] for source in (payload, results) if source.get("run_id")]
+    given = (payload.get("run_id"), sanitize_for_json(results.get("run_id")))
+    names = [name for name in given if name]
     if len(set(names)) > 1:
         raise InvalidInputError(
             f"`manifest` belongs to run {names[0]!r} but `results` to run {names[1]!r}"

@@ -1,13 +1,17 @@
 """Stored cells, strict JSON and references, and the artifact chapter's snippets about them."""
 
+import contextlib
 import dataclasses
 import enum
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.support.each import each
 
 from eval_toolkit.artifacts import (
@@ -312,3 +316,23 @@ def test_times_are_written_as_times_and_missing_ones_as_absent():
     assert sanitize_for_json(times)[1]["status"] == "skipped"
     with pytest.raises(InvalidInputError, match="at → 1"):
         sanitize_for_json({"at": times}, nan_strategy="raise")
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(exclude_categories=())),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(JSON, st.sampled_from([None, 0, 2, 3]), st.booleans())
+def test_the_bytes_are_those_of_the_standard_library(value: Any, indent: Any, by_key: bool) -> None:
+    clean = sanitize_for_json(value)
+    for ascii_only in (False, True):
+        text = json.dumps(clean, indent=indent, sort_keys=by_key, ensure_ascii=ascii_only)
+        with contextlib.suppress(UnicodeEncodeError):
+            assert json_bytes(value, indent=indent, sort_keys=by_key) == text.encode() + b"\n"
+            return

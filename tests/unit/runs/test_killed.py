@@ -47,6 +47,7 @@ for line in sys.stdin:
     child = os.fork()
     if not child:
         if int(limit):
+            os.fsync = os.fstat  # a step all the same, without a wait for the disk
             for owner, name in ((os, "open"), (os, "fsync"), (pathlib.Path, "replace"),
                                 (pathlib.Path, "unlink"), (os, "write"), (pathlib.Path, "mkdir")):
                 setattr(owner, name, counted(getattr(owner, name), int(limit)))

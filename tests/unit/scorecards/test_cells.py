@@ -6,13 +6,13 @@ import json
 import pickle
 import sys
 from dataclasses import FrozenInstanceError
-from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 from rich.console import Console
+from tests.support.html_cells import Cells
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs as op
@@ -100,21 +100,6 @@ def nasty() -> Scorecard:
             "plain": MetricResult(None, "error", "KeyError: <b>|~^{}\nsecond line"),
         }
     )
-
-
-class _Tags(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.cells: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.tags.add(tag)
-        if tag in ("td", "th"):
-            self.cells.append("")
-
-    def handle_data(self, data: str) -> None:
-        self.cells[-1] += data
 
 
 class TestScorecard:
@@ -280,7 +265,7 @@ class TestTables:
 
     def test_html_escapes_names_and_reasons(self, nasty: Scorecard) -> None:
         html = nasty._repr_html_()
-        parser = _Tags()
+        parser = Cells("td", "th")
         parser.feed(html)
         assert parser.tags == {"table", "thead", "tbody", "tr", "th", "td"}
         assert "<script>" not in html

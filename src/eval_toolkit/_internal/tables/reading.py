@@ -214,14 +214,7 @@ def _refuse_repeated(
     if source.is_json or source.separator is not None:
         return
     names = [name for name, kind in wanted.items() if kind != "number"]
-    if not names:
-        return
-    chosen = ", ".join(map(quoted, names))
-    described = con.execute(
-        f"DESCRIBE SELECT {chosen} FROM {source.sql}",  # noqa: S608
-        source.parameters,
-    ).fetchall()
-    lengths = [_length(quoted(name), row[1]) for name, row in zip(names, described, strict=True)]
+    lengths = [_length(quoted(name), source.kinds[name]) for name in names]
     sums = ", ".join(f"sum({length})" for length in lengths if length)
     if not sums:
         return
@@ -310,7 +303,8 @@ def _expression(name: str, kind: str, source: Source) -> str:
             return column
         column = f"({column}->>'$')"
     if kind in ("number", "label"):
-        return _cast(column, kind, name in source.typed, source.decimal)
+        stored_as = source.kinds.get(name, "VARCHAR")
+        return _cast(column, kind, stored_as != "VARCHAR", source.decimal)
     return f"CAST({column} AS VARCHAR)" if kind == "text" else column
 
 

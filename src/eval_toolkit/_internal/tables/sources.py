@@ -8,8 +8,8 @@ import glob
 import gzip
 import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +33,8 @@ class Source:
     parameters: list[Any]
     names: list[str]
     is_json: bool = False
-    typed: frozenset[str] = frozenset()
-    """Columns that are not stored as text."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """Types of the columns of a Parquet file, as duckdb names them."""
     separator: str | None = None
     """Separator of cells in CSV and TSV files."""
     decimal: str | None = None
@@ -315,13 +315,12 @@ def _parquet_source(con: "duckdb.DuckDBPyConnection", path: Path) -> Source:
             f"{path}: the column {stem!r} occurs twice, or differs from another only in case; "
             "rename one"
         )
-    typed = frozenset(name for name, kind, *_ in described if kind != "VARCHAR")
     return Source(
         path,
         "read_parquet(?, hive_partitioning = false)",
         parameters,
         [row[0] for row in described],
-        typed=typed,
+        kinds={name: kind for name, kind, *_ in described},
     )
 
 

@@ -44,7 +44,7 @@ def test_no_prefix_of_an_array_is_read_as_whole(tmp_path, name, suffix):
     path = tmp_path / f"rows{suffix}"
     read = 0
     for end in range(1, len(data) + 1):
-        path.write_bytes(data[:end] if suffix == ".json" else gzip.compress(data[:end], 1, mtime=0))
+        written(path, data[:end] if suffix == ".json" else gzip.compress(data[:end], 1, mtime=0))
         try:
             read_table(path)
         except EvalToolkitError:
@@ -69,9 +69,15 @@ def test_no_prefix_of_a_document_is_read_as_whole(tmp_path, reader):
     data = ARRAYS["indented"].rstrip().encode()
     path = tmp_path / "rows.json"
     for end in range(1, len(data)):
-        path.write_bytes(data[:end])
+        written(path, data[:end])
         with pytest.raises(EvalToolkitError):
             reader(path)
+
+
+def written(path, data: bytes):
+    """Write a file anew: to write over one that is there takes a wait for the disk each time."""
+    path.unlink(missing_ok=True)
+    path.write_bytes(data)
 
 
 def flips(data: bytes):
@@ -103,7 +109,7 @@ def test_every_flipped_bit_of_gzip_is_refused_or_changes_nothing(tmp_path, name,
     path.write_bytes(packed)
     expected, refused = columns(path), 0
     for changed in flips(packed):
-        path.write_bytes(changed)
+        written(path, changed)
         found = columns(path)
         assert found in (None, expected)
         refused += found is None
@@ -114,7 +120,7 @@ def test_gzip_read_as_text_is_verified(tmp_path):
     path, packed = tmp_path / "a.txt.gz", gzip.compress(TABLE.encode(), mtime=0)
     texts = []
     for changed in flips(packed):
-        path.write_bytes(changed)
+        written(path, changed)
         with contextlib.suppress(ArtifactError):
             texts.append(read_text(path))
     assert set(texts) == {TABLE}
@@ -148,7 +154,7 @@ def test_every_flipped_bit_of_a_zip_is_refused_or_changes_nothing(tmp_path):
         file.writestr(zipfile.ZipInfo("a.json"), json.dumps(ROWS), zipfile.ZIP_DEFLATED)
     found = []
     for changed in flips(path.read_bytes()):
-        (tmp_path / "b.zip").write_bytes(changed)
+        written(tmp_path / "b.zip", changed)
         with contextlib.suppress(ArtifactError):
             found.append(Zipped(tmp_path / "b.zip").read("a.json"))
     assert set(found) == {json.dumps(ROWS).encode()}
@@ -184,7 +190,7 @@ def test_flipped_bits_of_a_page_with_a_checksum_are_refused(tmp_path, compressio
     )  # the footer's length precedes PAR1
     wrong = []
     for at, changed in list(enumerate(flips(data[:pages])))[::5]:  # all of them take a minute
-        path.write_bytes(changed + data[pages:])
+        written(path, changed + data[pages:])
         if columns(path) not in (None, expected):
             wrong.append(at)
     assert wrong == []
@@ -222,7 +228,7 @@ def test_a_footer_that_points_out_of_the_file_is_refused(tmp_path):
     data = path.read_bytes()
     footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     for changed in flips(data[footer:]):
-        path.write_bytes(data[:footer] + changed)
+        written(path, data[:footer] + changed)
         columns(path)  # None where it is refused
 
 
@@ -238,7 +244,7 @@ def test_parquet_with_checksums_and_statistics_is_read(tmp_path, version, dictio
     assert read_table(path)["id"].tolist() == rows["id"]
     data, wrong = path.read_bytes(), []
     for at, changed in enumerate(flips(data[:60])):  # the header of the first page, among others
-        path.write_bytes(changed + data[60:])
+        written(path, changed + data[60:])
         found = columns(path)
         if found is not None and found["id"] != rows["id"]:
             wrong.append(at)
@@ -338,7 +344,7 @@ def test_damaged_workbooks_are_refused_or_read_as_they_were(book):
     ]
     refused = 0
     for content in damaged:
-        book.write_bytes(content)
+        written(book, content)
         try:
             found = {name: column.tolist() for name, column in read_table(book).items()}
         except EvalToolkitError:

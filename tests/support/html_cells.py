@@ -1,0 +1,23 @@
+"""The tags of a page and the texts of its table cells."""
+
+from html.parser import HTMLParser
+from typing import Any
+
+
+class Cells(HTMLParser):
+    """Parses what it is fed; ``which`` are the tags of the cells."""
+
+    def __init__(self, *which: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.cells: list[str] = []
+        self._which = which
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.add(tag)
+        if tag in self._which:
+            self.cells.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.cells:
+            self.cells[-1] += data
