@@ -316,6 +316,8 @@ class FaultApp:
                 text = f"{cue if self.behaviour.repeats_cue else ''} {text}"
             message = {"role": "assistant", "content": text}
             choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            if body.get("logprobs"):
+                choice["logprobs"] = {"content": chat_logprobs(text, body.get("top_logprobs") or 0)}
             return wrapped([choice], len(pieces_of(prompt)), len(pieces_of(text)))
 
         return await self.serve(request, prompt, answer)
@@ -461,6 +463,17 @@ class FaultApp:
             return problem(404, "no such endpoint")
         lines = [f"{message['role']}: {message['content']}" for message in body["messages"]]
         return web.json_response({"prompt": "\n".join(lines)})
+
+
+def chat_logprobs(text: str, n: int) -> list[dict[str, Any]]:
+    """Each piece of an answer with its log-probability and the ``n`` likeliest words."""
+    pieces, cells = pieces_of(text), []
+    for at, piece in enumerate(pieces):
+        before = tuple(pieces[:at])
+        likely = sorted(WORDS, key=lambda word: -logprob(before, word))[:n]
+        tops = [{"token": word, "logprob": logprob(before, word)} for word in likely]
+        cells.append({"token": piece, "logprob": logprob(before, piece), "top_logprobs": tops})
+    return cells
 
 
 ODD_MESSAGES: dict[str, tuple[dict[str, Any], str]] = {

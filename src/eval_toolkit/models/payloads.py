@@ -13,7 +13,7 @@ Response: TypeAlias = RawCompletion | RawLoglikelihood
 
 _OF_COMPLETIONS: tuple[str, ...] = (
     *("prompt", "prompt_tokens", "completion_tokens", "finish_reason"),
-    *("reasoning", "reasoning_tokens"),
+    *("reasoning", "reasoning_tokens", "top_logprobs"),
 )
 _OF_LOGLIKELIHOODS: tuple[str, ...] = ("prompt", "prompt_tokens", "n_tokens", "is_greedy")
 

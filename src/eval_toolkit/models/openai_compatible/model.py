@@ -66,6 +66,7 @@ class _ServerOptions(TypedDict, total=False):
     prefill: str
     max_tokens_field: str | None
     default_max_tokens: int
+    top_logprobs: int | None
 
 
 class OpenAICompatible:
@@ -126,6 +127,8 @@ class OpenAICompatible:
     default_max_tokens : int, default 1024
         Maximum number of tokens of an answer to a text prompt if the request has no limit; most
         servers would stop after 16 tokens.
+    top_logprobs : int, optional
+        Number of the likeliest tokens to store with each token of chat answers.
     extra_body : mapping, optional
         Fields added to every body; None removes a field (``{"seed": None}`` for models that reject
         it).
@@ -164,6 +167,7 @@ class OpenAICompatible:
         prefill="auto",
         max_tokens_field=None,
         default_max_tokens=1024,
+        top_logprobs=None,
     )
     def __init__(
         self,
@@ -198,6 +202,7 @@ class OpenAICompatible:
         self._ways = _ways(server["loglikelihood"])
         self._start_text = server["start_text"]
         self._completions_for_text = server["completions_for_text"]
+        tops = server["top_logprobs"]
         self._dialect = Dialect(
             model,
             server["max_tokens_field"]
@@ -206,6 +211,7 @@ class OpenAICompatible:
             validation.integer(server["default_max_tokens"], "default_max_tokens", low=1),
             MAX_STOPS_OPENAI if address.is_openai else None,
             dict(extra_body or {}),
+            None if tops is None else validation.integer(tops, "top_logprobs", low=1),
         )
         self._endpoint = Endpoint(
             address,
@@ -283,6 +289,7 @@ class OpenAICompatible:
             "loglikelihood": list(self._ways),
             "start_text": self._start_text,
             "extra_body": redact_secrets(dict(self._dialect.extra_body)),
+            **({} if self._dialect.top_logprobs is None else {"top_logprobs": True}),
         }
 
     def answers_as(self, base_url: str) -> None:
@@ -342,6 +349,7 @@ class OpenAICompatible:
             finish_reason=generated.finish_reason,
             reasoning=generated.reasoning,
             reasoning_tokens=generated.reasoning_tokens,
+            top_logprobs=None if self._dialect.top_logprobs is None else generated.tops,
             usage=Usage(
                 given or 0, made or 0, cost, reply.latency_s, reply.tries, cached_tokens=cached
             ),

@@ -28,6 +28,8 @@ class Dialect:
     """Default limit for text prompts; without one, most servers stop after 16 tokens."""
     max_stops: int | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)
+    top_logprobs: int | None = None
+    """Number of the likeliest tokens to ask for with each token of a chat answer."""
 
     def chat_body(self, request: GenerateRequest, messages: Sequence[Message]) -> bytes:
         """Return the body for the chat endpoint."""
@@ -35,6 +37,8 @@ class Dialect:
         if self.prefill == "vllm" and messages[-1].role is Role.ASSISTANT:
             body["continue_final_message"] = True
             body["add_generation_prompt"] = False
+        if self.top_logprobs is not None:
+            body |= {"logprobs": True, "top_logprobs": self.top_logprobs}
         if request.max_tokens is not None:
             body[self.max_tokens_field] = request.max_tokens
         return self._finish(body, request)
@@ -77,7 +81,7 @@ def _chat(messages: Sequence[Message], prefill: str) -> list[dict[str, str]]:
 class Generated:
     """Generated text with its finish reason and reasoning."""
 
-    __slots__ = ("finish_reason", "reasoning", "reasoning_tokens", "text")
+    __slots__ = ("finish_reason", "reasoning", "reasoning_tokens", "text", "tops")
 
     def __init__(
         self,
@@ -85,14 +89,16 @@ class Generated:
         finish_reason: str | None,
         reasoning: str = "",
         reasoning_tokens: int | None = None,
+        tops: list[Any] | None = None,
     ) -> None:
         self.text = text
         self.finish_reason = finish_reason
         self.reasoning = reasoning
         self.reasoning_tokens = reasoning_tokens
+        self.tops = tops
 
     def _with_text(self, text: str, finish_reason: str | None) -> "Generated":
-        return Generated(text, finish_reason, self.reasoning, self.reasoning_tokens)
+        return Generated(text, finish_reason, self.reasoning, self.reasoning_tokens, self.tops)
 
     def without_cue(self, cue: str) -> "Generated":
         """Return the text without a repeated cue."""
@@ -131,7 +137,7 @@ def read_chat(payload: Mapping[str, Any]) -> Generated:
     if type(message) is not dict:
         raise garbled("no message in its first choice")
     content, reason = message.get("content"), choice.get("finish_reason")
-    thoughts = (_thoughts(message), _reasoning_tokens(payload))
+    thoughts = (_thoughts(message), _reasoning_tokens(payload), _tops(choice.get("logprobs")))
     if type(content) is str and (content or reason != "content_filter"):
         return Generated(content, reason, *thoughts)
     if isinstance(content, list):
@@ -149,6 +155,21 @@ def read_chat(payload: Mapping[str, Any]) -> Generated:
     if reason != "length" and content is None and not any(map(message.get, _THOUGHTS)):
         raise garbled("no content")
     return Generated("", reason, *thoughts)
+
+
+def _tops(logprobs: Any) -> list[Any] | None:
+    """Return each token with its log-probability and those of the likeliest ones."""
+    cells = logprobs.get("content") if type(logprobs) is dict else None
+    if not cells:
+        return None
+    return [
+        (
+            cell["token"],
+            cell["logprob"],
+            [(top["token"], top["logprob"]) for top in cell.get("top_logprobs") or ()],
+        )
+        for cell in cells
+    ]
 
 
 def _thoughts(message: Mapping[str, Any]) -> str:

@@ -60,6 +60,9 @@ class RawCompletion(Fields):
         `parts` separates it.
     reasoning_tokens : int, optional
         Number of reasoning tokens, if the server reports it.
+    top_logprobs : sequence of (str, float, sequence of (str, float)), optional
+        Each token as generated, with its log-probability and those of the likeliest ones, if they
+        were asked for.
 
     Examples
     --------
@@ -78,6 +81,7 @@ class RawCompletion(Fields):
         "reasoning",
         "reasoning_tokens",
         "text",
+        "top_logprobs",
         "usage",
     )
 
@@ -100,6 +104,7 @@ class RawCompletion(Fields):
         error: ErrorInfo | None = ABSENT,
         reasoning: str = "",
         reasoning_tokens: int | None = None,
+        top_logprobs: Sequence[Any] | None = None,
         **names: Unpack[_CompletionNames],
     ) -> None:
         self.text = storable(one("text", text, "completion", names["completion"]), "text")
@@ -125,6 +130,15 @@ class RawCompletion(Fields):
         self.reasoning_tokens = reasoning_tokens
         if reasoning_tokens is not None:
             self.reasoning_tokens = validation.integer(reasoning_tokens, "reasoning_tokens")
+
+        self.top_logprobs = None if top_logprobs is None else _tops(top_logprobs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types, without ``top_logprobs`` if there are none."""
+        payload = Fields.to_dict(self)
+        if self.top_logprobs is None:
+            del payload["top_logprobs"]
+        return payload
 
     def parts(self, tags: Tags = REASONING_TAGS, *, prompt: str = "") -> ReplyParts:
         """Separate the answer from the reasoning.
@@ -171,6 +185,19 @@ class RawCompletion(Fields):
         lambda self: self.completion_tokens, doc="Same as ``completion_tokens``."
     )
     raw_completion_error = property(lambda self: self.error, doc="Same as ``error``.")
+
+
+def _tops(given: Sequence[Any]) -> tuple[Any, ...]:
+    """Return tokens with their log-probabilities and those of the likeliest ones."""
+    try:
+        return tuple(
+            (storable(token, "token"), float(own), tuple((str(top), float(n)) for top, n in tops))
+            for token, own, tops in given
+        )
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            "`top_logprobs` must be triples: token, log-probability, and pairs of the likeliest tokens"
+        ) from None
 
 
 class Scored(Fields):

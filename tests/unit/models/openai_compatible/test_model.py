@@ -5,18 +5,22 @@ import json
 import logging
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.each import each
-from tests.support.fault_server import FaultServer
+from tests.support.fault_server import FaultServer, likeliest, logprob
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
 from eval_toolkit.models.messages import Message
 from eval_toolkit.models.openai_compatible import OpenAICompatible
 from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.models.responses import RawCompletion
+from eval_toolkit.models.runner.stored import read_outcomes
 from eval_toolkit.protocols import Model
+from eval_toolkit.runs import Run
+from eval_toolkit.tasks import run_task
 
 SECRET = "sk-test-Zx81kQ0pLm2Nv7Rt4Wy9"  # noqa: S105 - opens nothing
 
@@ -362,3 +366,30 @@ def test_a_report_about_nobody_is_an_error() -> None:
     with pytest.raises(ModelError, match=r"127.0.0.1:9/v1/models cannot be reached") as caught:
         model.check_sync()
     assert caught.value.kind == "connection"
+
+
+def test_top_logprobs_of_chat_answers_are_stored(tmp_path: Path) -> None:
+    rows = [{"question": "What is 20 + 22?", "answer": "42"}]
+    with FaultServer() as server:
+        model = OpenAICompatible("toy", base_url=server.url, top_logprobs=2)
+        run_task(rows, model, tmp_path / "r")
+        [body] = server.app.bodies
+        plain = OpenAICompatible("toy", base_url=server.url)
+        run_task(rows, plain, tmp_path / "plain")
+    assert (body["logprobs"], body["top_logprobs"]) == (True, 2)
+    found = [
+        read_outcomes(Run.open(tmp_path / name).table("responses.parquet"))[0].response
+        for name in ("r", "plain")
+    ]
+    raw, without = found
+    [(spelled, number, tops)] = raw.top_logprobs
+    assert (spelled, number) == ("42", logprob((), "42"))
+    assert len(tops) == 2
+    assert tops[0] == (likeliest(()), logprob((), likeliest(())))
+    assert without.top_logprobs is None
+    assert "top_logprobs" not in without.to_dict()
+    assert model.describe() == {**plain.describe(), "top_logprobs": True}
+    with pytest.raises(InvalidInputError, match="`top_logprobs`"):
+        OpenAICompatible("toy", base_url="http://localhost:1/v1", top_logprobs=0)
+    with pytest.raises(InvalidInputError, match="must be triples"):
+        RawCompletion("x", top_logprobs=[("x",)])
