@@ -144,7 +144,7 @@ def _without_programs(repo_root: str | Path | None) -> dict[str, str]:
 
 
 def package_versions() -> dict[str, str]:
-    """Return the versions of installed packages that can change a result, without importing them.
+    """Return the versions of packages that can change a result, without importing them.
 
     Examples
     --------
@@ -165,7 +165,7 @@ def package_versions() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class FileHash(Displayed):
-    """sha256 of an existing file."""
+    """SHA-256 hash of an existing file."""
 
     sha256: str
 
@@ -182,7 +182,7 @@ FileHashResult: TypeAlias = FileHash | FileHashMissing
 
 
 def compute_file_hash(path: str | Path) -> FileHashResult:
-    """Return the sha256 of a file, or the reason why it could not be hashed.
+    """Return the SHA-256 hash of a file, or the reason why it could not be hashed.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def compute_file_hash(path: str | Path) -> FileHashResult:
 
 
 def file_sha256(path: str | Path, *, strict: bool = False) -> str | None:
-    """Return the hexadecimal sha256 of a file, or None if there is no such file.
+    """Return the hexadecimal SHA-256 hash of a file, or None if there is no such file.
 
     Parameters
     ----------

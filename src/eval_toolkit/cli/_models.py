@@ -42,7 +42,7 @@ _HTTP = (
         "--api-key-env", metavar="NAME", help="openai: environment variable with the API key."
     ),
     click.option("--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True),
-                 metavar="S", help="openai: timeout of one request in seconds."),
+                 metavar="S", help="openai: timeout of a request in seconds."),
     click.option("--max-tries", type=click.IntRange(1), help="openai: maximum number of tries per request."),
     click.option("--rpm", "requests_per_minute", type=click.IntRange(1),
                  help="openai: maximum number of requests per minute."),
@@ -101,7 +101,7 @@ def model_options(command: _Command) -> _Command:
         "model_args",
         metavar="KEY=VALUE",
         multiple=True,
-        help="Further option of the model. Repeatable.",
+        help="Additional option of the model. Repeatable.",
     )(wrapped)
     for option in reversed(_HTTP):
         decorated = option(decorated)
@@ -156,7 +156,7 @@ def is_http(name: str) -> bool:
 
 
 def _nobody(message: str) -> None:
-    """Print nothing, since nothing is sent."""
+    """Print nothing, since no request is sent."""
 
 
 def _teller() -> Callable[[str], None]:
@@ -172,7 +172,7 @@ def _teller() -> Callable[[str], None]:
 
 
 def _texts(given: Any) -> Iterator[str]:
-    """Yield the texts in the arguments of a command."""
+    """Yield the strings in the arguments of a command."""
     if isinstance(given, str):
         yield given
     elif isinstance(given, Mapping):
@@ -183,7 +183,7 @@ def _texts(given: Any) -> Iterator[str]:
 
 
 def _pair(text: str) -> tuple[float, float] | None:
-    """Return two prices; None if the text is the name of a file."""
+    """Return two prices; None if the string is the name of a file."""
     if text.lower().endswith(".toml") or Path(text).is_file():
         return None
     try:

@@ -19,7 +19,7 @@ _KEYS = ("currency", "models")
 
 
 def money(amount: float, currency: str = "") -> str:
-    """Return an amount of money as text.
+    """Format an amount of money.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class Spending:
         self._under_way = 0
 
     async def admit(self) -> None:
-        """Wait until another request fits; raise `ModelError` if none does."""
+        """Wait until another request fits the budget; raise `ModelError` if none can."""
         while self._exceeded():
             if not self._under_way:
                 most, spent = (money(one, self.currency) for one in (self.max_cost, self.spent))
@@ -134,7 +134,7 @@ class Spending:
         self._under_way += 1
 
     def book(self, cost: float | None) -> None:
-        """Count the cost of an admitted request; None if it failed."""
+        """Record the cost of an admitted request; None if it failed."""
         self._under_way -= 1
         if cost is not None:
             self.spent += cost

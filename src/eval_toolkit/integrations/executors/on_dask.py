@@ -39,7 +39,7 @@ class DaskExecutor(Cluster):
         """Submit a call of ``fn`` to a worker.
 
         Function and arguments are serialised in memory by cloudpickle; the future raises the
-        exceptions of ``fn``. After a shutdown it is a RuntimeError.
+        exceptions of ``fn``. Raises RuntimeError after a shutdown.
         """
         future: Future[_T] = self._started()[1].submit(_called, fn, args, kwargs)
         return future
@@ -53,8 +53,8 @@ class DaskExecutor(Cluster):
     ) -> Iterator[_T]:
         """Apply ``fn`` to every item, in order; ``fn`` and its arrays are sent only once.
 
-        The others are those of `concurrent.futures.Executor.map`. Raises `BrokenExecutor` if a
-        worker died.
+        The other parameters are those of `concurrent.futures.Executor.map`. Raises `BrokenExecutor`
+        if a worker died.
         """
         client, executor = self._started()
         items = list(zip(*iterables, strict=False))  # like `map`, stop at the shortest

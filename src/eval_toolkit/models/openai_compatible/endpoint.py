@@ -100,7 +100,7 @@ class Address:
 
     @property
     def below_v1(self) -> "Address | None":
-        """The address with ``/v1``; None if the address has a path."""
+        """The address with ``/v1`` appended; None if the address has a path."""
         if urlsplit(self.base).path:
             return None
         return replace(self, base=f"{self.base}/v1")
@@ -146,7 +146,7 @@ class Totals:
     """Current limit of concurrent requests."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -244,7 +244,7 @@ class Endpoint:
         return self._key_env
 
     def goes_to(self, model: str) -> str:
-        """Return a message that states where prompts go and which variable contains the key."""
+        """Return a message that states where prompts are sent and which variable has the key."""
         if "aiohttp" not in sys.modules and find_spec("aiohttp") is None:
             _aiohttp()  # raises: without it nothing is sent
         keys = [self._key_env] if self._key_env and os.environ.get(self._key_env) else []
@@ -255,7 +255,7 @@ class Endpoint:
 
     @property
     def counts_tokens(self) -> bool:
-        """Whether requests need an estimate of their tokens."""
+        """Whether requests need an estimate of their number of tokens."""
         return self._budgets[1] is not None
 
     def totals(self) -> Totals:
@@ -275,7 +275,7 @@ class Endpoint:
 
     @property
     def prices(self) -> tuple[float, float]:
-        """Prices per million tokens of prompt and answer."""
+        """Prices per million prompt and answer tokens."""
         return self._prices
 
     def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float:
@@ -547,7 +547,7 @@ async def _session_life(
 
 
 def read_usage(payload: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Return the numbers of tokens of prompt and answer; None if unknown."""
+    """Return the numbers of prompt and answer tokens; None if unknown."""
     usage = payload.get("usage")
     if type(usage) is not dict:
         return None, None

@@ -42,7 +42,7 @@ _RESETS = ("x-ratelimit-reset-requests", "x-ratelimit-reset-tokens", "ratelimit-
 
 
 class EndpointError(ModelError):
-    """`ModelError` with the delay requested by the server."""
+    """`ModelError` with the delay that the server asked for."""
 
     def __init__(
         self,

@@ -242,7 +242,7 @@ class OpenAICompatible:
 
     @property
     def prices(self) -> tuple[float, float] | None:
-        """Prices per million tokens of prompt and of answer, or None."""
+        """Prices per million prompt and answer tokens, or None."""
         return self._endpoint.prices if self._has_prices else None
 
     @cached_property
@@ -255,7 +255,7 @@ class OpenAICompatible:
         return f"OpenAICompatible({self._dialect.model!r}, {self._endpoint.address.shown!r})"
 
     def describe(self) -> dict[str, Any]:
-        """Return all settings that may change the answers, without the key and speed settings."""
+        """Return all settings that may change the answers, without key and speed settings."""
         return {
             "kind": "openai_compatible",
             "model": self._dialect.model,
@@ -359,7 +359,7 @@ class OpenAICompatible:
                 raise
             raise ModelError(
                 f"the log-likelihood after a conversation needs the server's template, and {error}; "
-                "format the prompt as text instead (formatter 'concat', or a chat template)",
+                "format the prompt as a string instead (formatter 'concat', or a chat template)",
                 kind="unsupported",
             ) from None
 

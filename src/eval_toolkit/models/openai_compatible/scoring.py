@@ -23,7 +23,7 @@ from eval_toolkit.models.openai_compatible.wire import Dialect, garbled
 
 
 class Work:
-    """Total usage of several requests for one answer."""
+    """Total usage of the requests behind one answer."""
 
     __slots__ = ("completion_tokens", "latency_s", "prompt_tokens", "tries")
 
@@ -91,7 +91,7 @@ class Server:
         return read_next_token((await self._complete(fields, 1, work)).value[0])
 
     async def tokens(self, text: str, *, special: bool = True) -> tuple[list[int], list[str]]:
-        """Return the ids and texts of a text's tokens ("" if unknown)."""
+        """Return the ids and strings of a text's tokens ("" if unknown)."""
         # One body for both servers: llama.cpp reads `content`, vLLM reads `prompt`.
         body = self.dialect.encode(
             {

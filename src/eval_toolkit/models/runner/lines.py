@@ -20,7 +20,7 @@ def check_version(path: Path, version: Any) -> None:
 
 
 def parsed_line(line: bytes) -> Any:
-    """Return the content of a line, or None if it is not JSON.
+    """Return the content of a line, or None if it is not valid JSON.
 
     Examples
     --------

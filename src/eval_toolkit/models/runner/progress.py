@@ -16,7 +16,7 @@ _TELL_EVERY_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress of a run at one moment.
+    """Progress of a run at one point in time.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class Progress:
         return (self.total - self.done) / self.rate if self.rate > 0 else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {**{name: getattr(self, name) for name in self.__slots__}, "eta_s": self.eta_s}
 
 
@@ -54,7 +54,7 @@ OnProgress: TypeAlias = Callable[[Progress], object]
 
 
 class Tally:
-    """Counter that reports to a function at most ten times a second."""
+    """Counter that reports to a callback at most ten times a second."""
 
     def __init__(self, total: int, reused: int, tell: OnProgress | None) -> None:
         self.total = total
