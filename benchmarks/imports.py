@@ -18,7 +18,7 @@ from eval_toolkit.integrations.importing import (
     measure_log,
     read_logs,
 )
-from eval_toolkit.integrations.importing.measured import log_records
+from eval_toolkit.integrations.importing.measurement import log_records
 
 HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-peers" / "bin"

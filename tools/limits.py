@@ -66,7 +66,7 @@ CONTRACTS = {
     "inference/results.py:PairedBootstrapCI.__init__": "rows, section 4: made by position",
     "leakage/eda/audit.py:audit_dataset": "rows, section 16",
     "manifest.py:build_manifest": "rows, section 13; the guide to extending",
-    "models/responses/answered.py:Completion.__init__": "tasks, section 2.4; the page on tasks",
+    "models/responses/samples.py:Completion.__init__": "tasks, section 2.4; the page on tasks",
 }
 """Functions whose parameters a published signature fixes, and where: a chapter of the specification."""
 NEEDLESS = f"functions with more than {MANY} parameters that no contract fixes"

@@ -76,7 +76,7 @@ def _home(name: str, value: Any, short: str) -> str:
 
 @cache
 def known_names() -> dict[str, str]:
-    """Return what the pages show, by bare and by dotted name; a bare name of two things is left out."""
+    """Return what the pages show, by bare and by dotted name; a bare name of two things is omitted."""
     known: dict[str, str] = {}
     twice: set[str] = set()
     for short, names in documented_names().items():

@@ -1,7 +1,7 @@
 """Honest, fast, replayable statistics for evaluating machine-learning systems.
 
 The names most people need are importable from here and loaded on first use (PEP 562), so that
-``import eval_toolkit`` costs next to nothing. Everything else is imported from its package.
+``import eval_toolkit`` is nearly free. Everything else is imported from its package.
 
 >>> from eval_toolkit import bootstrap_ci, pr_auc
 >>> y = [0, 1] * 20

@@ -41,7 +41,7 @@ _LONGEST_MESSAGE = 8_000
 
 
 def _shortened(text: str, longest: int) -> str:
-    """Return the text, with its middle omitted if it is too long."""
+    """Return a string, with its middle omitted if it is too long."""
     if len(text) <= longest:
         return text
     n_left_out = len(text) - longest // 2
@@ -67,7 +67,7 @@ class EvalToolkitError(Exception):
 
 
 class InvalidInputError(EvalToolkitError, ValueError):
-    """Invalid argument; the message names argument, row, rule and fix."""
+    """Invalid argument; the message names the argument, the row, the rule and the fix."""
 
 
 class InvalidTypeError(InvalidInputError, TypeError):

@@ -65,7 +65,7 @@ class SourceRoleRecord(Displayed):
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         payload: dict[str, Any] = sanitize_for_json(
             {item.name: getattr(self, item.name) for item in fields(self)}
         )
@@ -162,7 +162,7 @@ class RunManifest(Displayed):
     """Command line of the run; empty for runs started from Python."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types, secrets redacted."""
+        """Return a JSON-serialisable dict with secrets redacted."""
         payload = sanitize_for_json({item.name: getattr(self, item.name) for item in fields(self)})
         return redact_manifest(payload)
 
@@ -174,7 +174,7 @@ def redact_manifest(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def collect_versions(objects: Mapping[str, Any] | Iterable[Any] | None) -> dict[str, str]:
-    """Return the version of each object that has a textual ``version``.
+    """Return the version of each object that has a string attribute ``version``.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ class SliceAwareScorer(Scorer, Protocol):
 
 @runtime_checkable
 class Versioned(Protocol):
-    """Object with a version, recorded in the manifest."""
+    """Object with a version, which is recorded in the manifest."""
 
     @property
     def version(self) -> str:
@@ -65,7 +65,7 @@ class Versioned(Protocol):
 
 @runtime_checkable
 class TextTransform(Protocol):
-    """Named transformation of a text."""
+    """Named transformation of a string."""
 
     @property
     def name(self) -> str:
@@ -79,7 +79,7 @@ class TextTransform(Protocol):
 
 @runtime_checkable
 class EvalSliceLike(Protocol):
-    """Slice interface required by the harness; independent of dataframe libraries."""
+    """Slice interface required by the harness, independent of dataframe libraries."""
 
     @property
     def name(self) -> str:
@@ -119,11 +119,11 @@ class LeakageCheck(Protocol):
 
     @property
     def name(self) -> str:
-        """The check's name in findings."""
+        """Name of the check in findings."""
         ...
 
     def validate(self, splits: Mapping[str, Any]) -> Any:
-        """Return a `LeakageFinding` over the named splits."""
+        """Return a `LeakageFinding` for the named splits."""
         ...
 
 
@@ -234,11 +234,11 @@ class Model(Protocol):
         ...
 
     def describe(self) -> "Mapping[str, Any]":
-        """Return all settings that may affect the answers, as JSON types without secrets."""
+        """Return all settings that may affect the answers, as a JSON dict without secrets."""
         ...
 
     async def generate(self, request: "GenerateRequest") -> "RawCompletion":
-        """Generate a completion of a text or conversation, or raise `ModelError`."""
+        """Generate a completion for a string or conversation, or raise `ModelError`."""
         ...
 
     async def loglikelihood(self, request: "LoglikelihoodRequest") -> "RawLoglikelihood":
@@ -313,12 +313,12 @@ class TextScorer(Protocol):
 
     @property
     def threshold(self) -> float:
-        """Threshold at which a text counts as bad."""
+        """Threshold at which a text counts as harmful."""
         ...
 
     @property
     def higher_is_worse(self) -> bool:
-        """Whether texts at or above the threshold are bad; otherwise those at or below it."""
+        """Whether texts at or above the threshold are harmful; otherwise those at or below it."""
         ...
 
     def score(self, texts: Sequence[str]) -> "Sequence[float]":

@@ -148,7 +148,7 @@ _version = cache(version)  # which reads and parses a file
 
 
 def package_versions() -> dict[str, str]:
-    """Return the versions of installed packages that can change a result, without importing them.
+    """Return the versions of packages that can change a result, without importing them.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def package_versions() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class FileHash(Displayed):
-    """sha256 of an existing file."""
+    """SHA-256 hash of an existing file."""
 
     sha256: str
 
@@ -186,7 +186,7 @@ FileHashResult: TypeAlias = FileHash | FileHashMissing
 
 
 def compute_file_hash(path: str | Path) -> FileHashResult:
-    """Return the sha256 of a file, or the reason why it could not be hashed.
+    """Return the SHA-256 hash of a file, or the reason why it could not be hashed.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def compute_file_hash(path: str | Path) -> FileHashResult:
 
 
 def file_sha256(path: str | Path, *, strict: bool = False) -> str | None:
-    """Return the hexadecimal sha256 of a file, or None if there is no such file.
+    """Return the hexadecimal SHA-256 hash of a file, or None if there is no such file.
 
     Parameters
     ----------

@@ -61,7 +61,7 @@ def resolve_seed(
     True
     """
     if seed is not None and rng is not None:
-        raise InvalidInputError("give `seed` or `rng`, not both: they are aliases")
+        raise InvalidInputError("pass either `seed` or `rng`, not both: they are aliases")
     given = seed if seed is not None else rng
     if given is None:
         return default

@@ -35,7 +35,7 @@ class EvalSlice(Displayed):
     feature_col : str or sequence of str, default "text"
         Column of scorer inputs; several columns are passed as a dataframe.
     label_col : str, default "label"
-        Column of labels: 0 and 1 or true and false, as numbers or as text.
+        Column of labels: 0 and 1 or true and false, as numbers or as strings.
     strata_col : str, optional
         Column of strata; results are also reported by stratum.
     group_col : str, optional
@@ -133,7 +133,7 @@ class EvalSlice(Displayed):
 
     @cached_property
     def ids(self) -> NDArray[Any] | None:
-        """Unique id of each row as text, or None."""
+        """Unique id of each row as a string, or None."""
         column = self._optional(self.id_col)
         if column is None:
             return None
@@ -188,7 +188,7 @@ class EvalSlice(Displayed):
 
     @cached_property
     def content_hashes(self) -> list[str]:
-        """Content hash of each row: sha256 of its input and label."""
+        """Content hash of each row: the SHA-256 hash of its input and label."""
         pairs = zip(self.inputs, self.y_true.tolist(), strict=True)
         return [content_hash(item, label) for item, label in pairs]
 

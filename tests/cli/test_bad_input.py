@@ -123,7 +123,7 @@ class TestColumns:
     def test_no_label_column(self, refused: Callable[..., str], tmp_path: Path) -> None:
         err = refused("score", csv(tmp_path, "kept,score\n0,0.1\n"))
         assert "none of the columns label, y_true, y, target exists" in err
-        assert "specify yours with --label" in err
+        assert "specify the column with --label" in err
         assert "'kept', 'score'" in err
         err = refused("score", csv(tmp_path, "kept,score\n0,0.1\n1,0.3\n1,0.2\n"))
         assert "pass --label kept; the columns are" in err

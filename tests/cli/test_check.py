@@ -445,7 +445,10 @@ class TestBadInput:
         [
             ("", "a.csv: the file is empty (0 bytes)"),
             ("text,label\n", "a.csv: the file has no rows below the column names"),
-            ("body,label\nx,0\n", "specify yours with --text; the columns are 'body', 'label'"),
+            (
+                "body,label\nx,0\n",
+                "specify the column with --text; the columns are 'body', 'label'",
+            ),
             ("text,label\nx,ham\n", "a.csv: row 1: 'label' is 'ham'; labels must be 0 or 1"),
             ("text,label\nx,0\ny,\n", "a.csv: row 2: 'label' is missing"),
         ],

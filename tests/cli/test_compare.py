@@ -387,7 +387,7 @@ class TestRefusals:
     def test_pairs_are_of_runs(self, command: Command, a: Path, b: Path) -> None:
         code, out, err = command("compare", a, b, "--pair", "x=y")
         assert (code, out) == (2, "")
-        assert "--pair is for runs" in err
+        assert "--pair applies to runs" in err
 
     def test_duplicate_ids(self, refused: Callable[..., str], a: Path, tmp_path: Path) -> None:
         twice = tmp_path / "twice.csv"

@@ -212,8 +212,8 @@ def test_folds(as_json: Callable[..., Any], rows: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--scorer", "mine:Length"], "give either FILES or --loader"),
-        (["rows.csv", "--loader", "files", "--scorer", "x"], "give either FILES or --loader"),
+        (["--scorer", "mine:Length"], "pass either FILES or --loader"),
+        (["rows.csv", "--loader", "files", "--scorer", "x"], "pass either FILES or --loader"),
         (["rows.csv", "--scorer", "mine:Lenght"], "has no attribute 'Lenght'"),
         (["rows.csv", "--scorer", "lenght"], "there is no scorer 'lenght'; "),
         (["rows.csv", "--scorer", "mine:Seen"], "is not a valid Scorer: it lacks `predict_proba`"),
@@ -221,7 +221,7 @@ def test_folds(as_json: Callable[..., Any], rows: Path) -> None:
         (["rows.csv", "--scorer", "mine:Length", "--overwrite"], "--overwrite needs --save"),
         (
             ["rows.csv", "--scorer", "mine:Length", "--scorer", "mine:Length{longest=2}"],
-            "two --scorer have the name 'mine:Length'; write LABEL=",
+            "two --scorer options have the name 'mine:Length'; write LABEL=",
         ),
         (
             ["--loader", "mine:Seen", "--scorer", "mine:Length"],

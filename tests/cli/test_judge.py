@@ -200,7 +200,7 @@ class TestRun:
         code, _, err = command(*arguments)
         assert code == 2
         assert err == (
-            "error: --votes is 3 at temperature 0, where all are equal; set --temperature\n"
+            "error: --votes is 3 at temperature 0, where all votes are equal; set --temperature\n"
         )
         found = as_json(*arguments, "--temperature", 0.5)
         assert found["judges"]["correctness"]["n_asked"] == 3 * N
@@ -234,7 +234,7 @@ class TestRun:
             (("--rubric", "refusals"), "did you mean 'refusal'?"),
             (("--rubric", "none.toml"), "none.toml: no such file"),
             (("--seed", 7), "the run has task.seed = 42"),
-            (("--out", "x", "--no-store"), "give --out or --no-store, not both"),
+            (("--out", "x", "--no-store"), "pass either --out or --no-store, not both"),
             (("--out", ""), "--out is empty"),
             (("--judge", "the_judges:oracle2"), "oracle2"),
             (("--judge", "the_judges:oracle", "--limit", 2), "No such option"),
@@ -410,7 +410,7 @@ class TestStudy:
         write(labels, people)
         code, _, err = command(*args)
         assert code == 2
-        assert "no 'id' in it is a unit of" in err
+        assert "none of its 'id' values is a unit of" in err
 
     def test_a_run_and_a_file_of_labels(
         self, command: Command, as_json: Json, answered: Path, tmp_path: Path

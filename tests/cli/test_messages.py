@@ -31,8 +31,8 @@ RUN = ("run", "capitals_open", "--model", "scripted:x", "--no-store", "--quiet")
         (["--grader", "judge"], "grader 'judge': needs model, as in judge{model=…}"),
         (["--grader", "panel"], "grader 'panel': needs judges"),
         (["--grader", "f1", "--grader", "f1"], "as in bleu{name='other'}"),
-        (["--allow-code"], "--allow-code is for task files (TOML, YAML)"),
-        (["--lm-eval-shots"], "--lm-eval-shots is for YAML files of lm-eval"),
+        (["--allow-code"], "--allow-code applies to task files (TOML, YAML)"),
+        (["--lm-eval-shots"], "--lm-eval-shots applies to YAML files of lm-eval"),
     ],
 )  # fmt: skip
 def test_run(command: Command, options: list[object], message: str) -> None:

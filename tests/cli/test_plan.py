@@ -58,9 +58,9 @@ class TestBound:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ((), "give either --width, or --at-most"),
-            (("--width", 0.1, "--at-most", 0.1), "give either --width, or --at-most"),
-            (("--width", 0.1, "--power", 0.9), "give either --width, or --at-most"),
+            ((), "pass either --width, or --at-most"),
+            (("--width", 0.1, "--at-most", 0.1), "pass either --width, or --at-most"),
+            (("--width", 0.1, "--power", 0.9), "pass either --width, or --at-most"),
             (("--at-most", 0.1, "--expected", 0.1), "it must be below --at-most, 0.1"),
             (("--at-most", 0.1, "--expected", 0.09999999), "too close to --at-most"),
         ],
@@ -130,12 +130,12 @@ class TestDifference:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ((), "give --effect (rows needed) or --rows"),
-            (("--effect", 0.1, "--rows", 9), "give --effect (rows needed) or --rows"),
-            (("--effect", 0.1), "give --disagree, or --expected and --correlation"),
-            (("--effect", 0.1, "--different-rows"), "give --expected (0/1 values) or --sd"),
+            ((), "pass --effect (rows needed) or --rows"),
+            (("--effect", 0.1, "--rows", 9), "pass --effect (rows needed) or --rows"),
+            (("--effect", 0.1), "pass --disagree, or --expected and --correlation"),
+            (("--effect", 0.1, "--different-rows"), "pass --expected (0/1 values) or --sd"),
             (("--effect", 0.1, "--disagree", 0.05), "--disagree, is 0.05, below the effect"),
-            (("--effect", 3, "--disagree", 0.2), "--effect is 3; give shares: 0.03"),
+            (("--effect", 3, "--disagree", 0.2), "--effect is 3; write a share: 0.03"),
         ],
     )
     def test_what_is_not_enough(self, command: Command, options: Any, message: str) -> None:
@@ -154,7 +154,7 @@ class TestNoWorse:
     def test_one_spread(self, command: Command, options: Any) -> None:
         code, _, err = command("plan", "no-worse", "--margin", 0.02, *options)
         assert code == 2
-        assert "give --disagree (0/1 values) or --sd" in err
+        assert "pass --disagree (0/1 values) or --sd" in err
 
 
 class TestPilot:
@@ -174,7 +174,7 @@ class TestPilot:
         scores = ("--score", "score", "--score", "better")
         code, _, err = command("plan", "pilot", preds, "--width", 0.1, *scores)
         assert code == 2
-        assert "give one --score" in err
+        assert "pass exactly one --score" in err
 
     def test_it_plans_for_all_rows(self, command: Command, preds: Path) -> None:
         code, out, err = command("plan", "pilot", preds, "--width", 0.1, "--by", "source")
@@ -281,12 +281,12 @@ class TestAttempts:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ((), "give --effect (items needed) or --items (smallest effect)"),
-            (("--effect", 0.1), "give either --within-sd (real values) or --expected (0/1 values)"),
+            ((), "pass --effect (items needed) or --items (smallest effect)"),
+            (("--effect", 0.1), "pass either --within-sd (real values) or --expected (0/1 values)"),
             (("--effect", 0.1, "--expected", 0.5), "--correlation is required"),
             (
                 ("--effect", 0.1, "--within-sd", 1, "--different-items", "--one-system"),
-                "give --different-items or --one-system, not both",
+                "pass either --different-items or --one-system, not both",
             ),
             (("--effect", 0.1, "--within-sd", 1, "--sensitivity", 0.9), "--judge-sd"),
         ],

@@ -45,7 +45,7 @@ def test_several_models_have_a_run_each_and_a_ranking(
     assert names == {"scripted:5 it is", "scripted:Paris"}
     code, _, err = command("run", "quiz.jsonl", *models, "--replay", "runs/two/scripted-Paris")
     assert code == 2
-    assert "give one --model" in err
+    assert "pass one --model" in err
 
 
 def test_a_prompt_with_an_unknown_column_is_refused(command: Command) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Command
 
-from eval_toolkit.graders.judges.asking import apart
+from eval_toolkit.graders.judges.requests import apart
 from eval_toolkit.models.runner import read_outcomes
 from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.rollouts import rollouts_of
@@ -140,12 +140,12 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("args", "message"),
         [
-            ([], "give --scorer to score the rollouts again"),
+            ([], "pass --scorer to score the rollouts again"),
             (["--scorer", "keyword:x"], "did you mean 'keywords'?"),
             (["--threshold", "0.9"], "scorer is part of its name: --scorer keywords@0.9"),
             (["--threshold", "0.9", "--scorer", "keywords:x"], "the scorer: --scorer NAME@0.9"),
-            (["--scorer", "keywords:x@7"], "between 0 and 1, so the threshold must too"),
-            (["--scorer", "keywords:x"] * 2, "two --scorer have the name 'keywords'"),
+            (["--scorer", "keywords:x@7"], "between 0 and 1, and so must the threshold"),
+            (["--scorer", "keywords:x"] * 2, "two --scorer options have the name 'keywords'"),
             (["--scorer", "keywords:x", "--asr-at", "2"], "each seed has 1 rollouts"),
             (["--scorer", "keywords:x", "--policy", "worst"], "'worst' is not one of"),
             (["--scorer", "keywords:x", "--confidence", "1"], "confidence"),

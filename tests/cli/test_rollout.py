@@ -404,12 +404,12 @@ class TestBadInput:
             (["--tester", "refinement"], "attack 'refinement': needs a --tester-model"),
             (["--tester", "static+base64"], "'static' cannot wrap 'base64'"),
             (["--tester", " "], "--tester is empty"),
-            (["--tester", "static"], "two --tester have the name 'static'; rename one"),
+            (["--tester", "static"], "two --tester options have the name 'static'; rename one"),
             (["--target", "embeded"], "there is no model 'embeded'; did you mean 'embedded'?"),
             (["--tester-model", "scripted:x"], "--tester-model is not used by any --tester"),
             (["--scorer", "toxicty"], "there is no text scorer 'toxicty'; did you mean 'toxicity'?"),
             (["--scorer", "keywords"], "scorer 'keywords' is incomplete; write keywords:WORD"),
-            (["--scorer", "keywords:x"], "two --scorer have the name 'keywords'; remove one"),
+            (["--scorer", "keywords:x"], "two --scorer options have the name 'keywords'; remove one"),
             (["--scorer", "pattern:("], "--scorer pattern:(: pattern '(' is not a valid regular expression"),
             (["--scorer", "toxicity@7"], "--scorer toxicity@7: scores lie between 0 and 1"),
             (["--scorer", "toxicity@nan"], "--scorer toxicity@nan: threshold of"),
@@ -425,7 +425,7 @@ class TestBadInput:
             (["--max-calls", 0], "Invalid value for '--max-calls'"),
             (["--format", "nope"], "--format is 'nope'; choose one of 'chat'"),
             (["--json", "--md"], "choose one of --json, --md"),
-            (["--no-store"], "give --out or --no-store, not both"),
+            (["--no-store"], "pass either --out or --no-store, not both"),
             (["--model-arg", "x=1"], "model 'scripted:No.' has no option 'x'"),
             (["--prompt-column", "nope"], "there is no column 'nope'; the columns are 'id'"),
             (["--id-column", "topic"], "ids must be unique (--id-column names their column"),
@@ -456,10 +456,10 @@ class TestBadInput:
         (tmp_path / "p.txt").write_text("Hi\n")
         target = ("--target", REFUSES, "--scorer", "refusal")
         code, _, err = command("rollout", *target)
-        assert (code, "no prompts; give a file" in err) == (2, True)
+        assert (code, "no prompts; pass a file" in err) == (2, True)
         twice = (tmp_path / "p.txt", "--seeds", tmp_path / "p.txt")
         code, _, err = command("rollout", *twice, *target)
-        assert (code, "give the prompts once" in err) == (2, True)
+        assert (code, "the prompts are given twice" in err) == (2, True)
 
     @pytest.mark.parametrize(
         ("name", "text", "message"),
@@ -468,7 +468,7 @@ class TestBadInput:
             ("p.csv", "prompt,type\n", "p.csv: no seed prompts"),
             ("p.csv", "a,b\n1,2\n", "no column is named like a prompt"),
             ("p.csv", "prompt,safe\nhi,maybe\n", "row 1: 'safe' is 'maybe'"),
-            ("p.json", '{"x": 1}', "it must contain a list of texts or objects"),
+            ("p.json", '{"x": 1}', "it must contain a list of strings or objects"),
             ("p.json", "[NaN]", "not valid JSON"),
             ("p.xls", "x", "cannot tell the format from the name"),
         ],
@@ -520,8 +520,8 @@ class TestSaidBeforehand:
         [
             (["--tester", "scripted:A joke about {goal}"], "scripted{probes=['A joke about {goal}']}"),
             (["--tester", "scripted:It's on"], """scripted{probes=["It's on"]}"""),
-            (["--tester", "mixed"], "give --tester several times"),
-            (["--tester", "mixed{attacks=[]}"], "give --tester several times"),
+            (["--tester", "mixed"], "repeat --tester instead"),
+            (["--tester", "mixed{attacks=[]}"], "repeat --tester instead"),
             (["--scorer", "toxicity@abc"], "'abc' after @ is neither a threshold"),
             (["--target", "script:x"], "there is no model 'script'; did you mean 'scripted'?"),
         ],
@@ -567,7 +567,7 @@ class TestFetch:
         assert command("models", "fetch")[0] == 0
         assert fetched[3:] == ["model", "toxicity"]
         code, _, err = command("models", "fetch", "model", "--only", "toxicity")
-        assert (code, "give only one of them" in err) == (2, True)
+        assert (code, "pass only one of them" in err) == (2, True)
         assert command("models", "fetch", "none")[0] == 2
 
 

@@ -365,7 +365,7 @@ class TestRefusals:
             (("--order", "file"), "remove --order"),
             (("--prices", "1,2"), "remove --prices"),
             (("--dry-run",), "remove --dry-run"),
-            (("--no-store", "--out", "x"), "give --out or --no-store, not both"),
+            (("--no-store", "--out", "x"), "pass either --out or --no-store, not both"),
             (("--out", ""), "--out is empty"),
         ):
             code, _, err = command("run", task, "--measure", tmp_path / "r", *extra)

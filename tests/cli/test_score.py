@@ -297,7 +297,7 @@ class TestIdentity:
     def test_one_of_both(self, command: Command, preds: Path) -> None:
         code, _, err = command("score", preds, "--id", "id", "--no-id")
         assert code == 2
-        assert "give --id or --no-id, not both" in err
+        assert "pass either --id or --no-id, not both" in err
 
     def test_saving_needs_one(self, command: Command, preds: Path, tmp_path: Path) -> None:
         code, _, err = command("score", preds, "--no-id", "--save", tmp_path / "r")

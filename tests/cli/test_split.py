@@ -249,7 +249,7 @@ def test_no_labels_are_needed_unless_stratified(command: Command, tmp_path: Path
     path.write_text("text\n" + "".join(f"line {i}\n" for i in range(10)))
     code, _, err = command("split", path, "--out", tmp_path / "p")
     assert code == 2
-    assert "specify yours with --label" in err
+    assert "specify the column with --label" in err
     code, out, _ = command("split", path, "--out", tmp_path / "p", "--no-stratify", "--json")
     assert code == 0
     assert json.loads(out)["parts"][0]["n_positive"] is None
@@ -259,10 +259,10 @@ def test_no_labels_are_needed_unless_stratified(command: Command, tmp_path: Path
     ("options", "expected"),
     [
         (["--sizes", "train=0.5,test=0.6"], "--sizes sum to 1.1; the shares must sum to 1"),
-        (["--sizes", "train"], "--sizes: 'train' is no part"),
-        (["--sizes", "../a=0.5,b=0.5"], "--sizes: '../a=0.5' is no part"),
-        (["--sizes", "a=0.5,a=0.5"], "--sizes: 'a=0.5' is no part"),
-        (["--sizes", "a=0.5,b=0.5", "--folds", "2"], "give --sizes or --folds"),
+        (["--sizes", "train"], "--sizes: 'train' is not a part"),
+        (["--sizes", "../a=0.5,b=0.5"], "--sizes: '../a=0.5' is not a part"),
+        (["--sizes", "a=0.5,a=0.5"], "--sizes: 'a=0.5' is not a part"),
+        (["--sizes", "a=0.5,b=0.5", "--folds", "2"], "pass either --sizes or --folds"),
         (["--time", "day", "--group", "author"], "--time excludes --group"),
         (["--time", "text"], "times must be numbers, dates or ISO 8601 text"),
         (["--group", "nope"], "there is no column 'nope' (--group)"),

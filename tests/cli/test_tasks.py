@@ -195,7 +195,7 @@ class TestCheck:
     def test_nothing_to_look_in(self, command: Command, quiz: Path) -> None:
         code, out, err = command("tasks", "check", quiz)
         assert (code, out) == (2, "")
-        assert "give --corpus to search, or --fewshot as in the run" in err
+        assert "pass --corpus to search, or --fewshot as in the run" in err
 
 
 def test_a_hostile_task_file_writes_no_raw_escape(command: Command, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_the_declared_task_is_one(tmp_path: Path) -> None:
 
 def test_every_key_of_a_task_file_is_listed() -> None:
     page = PAGE.read_text("utf-8")
-    table = page[page.index("All keys, and") : page.index("## Run it, measure it again")]
+    table = page[page.index("All keys and") : page.index("## Run and rescore")]
     listed = set(re.findall(r"`(\w+)`", table))
     keys = {key for keys in declared._KEYS.values() for key in keys}
     assert keys <= listed | {"choices"}

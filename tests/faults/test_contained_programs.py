@@ -26,9 +26,9 @@ from eval_toolkit._internal.sandbox import (
     Contained,
     Limits,
     Overrun,
-    calling,
     close_workers,
     levels,
+    workers,
 )
 from eval_toolkit._internal.sandbox.filters import has_filter
 from eval_toolkit._internal.sandbox.levels import Level
@@ -148,7 +148,7 @@ class TestLevels:
     @each("code", MISCHIEF.values(), ids=list(MISCHIEF))
     def test_mischief_leaves_nothing_behind(self, way, code):
         run(way, "done = 1")
-        before = [descendants(worker.process.pid) for worker in calling._ALIVE]
+        before = [descendants(worker.process.pid) for worker in workers._ALIVE]
         run(way, f"{code}\ndone = True")
         seen = "import os\nassert os.listdir() == []\nassert os.getcwd() == os.environ['HOME']"
         seen += "\nopen('f', 'wb').write(bytes(10 << 20))"
@@ -156,16 +156,16 @@ class TestLevels:
             seen += "\nassert len(os.listdir('..')) == 1"
         assert run(way, f"{seen}\ndone = True")["passed"]
         assert Path("/dev/null").stat().st_mode & 0o777 == 0o666
-        assert [descendants(worker.process.pid) for worker in calling._ALIVE] == before
+        assert [descendants(worker.process.pid) for worker in workers._ALIVE] == before
 
     def test_one_worker_outlives_them(self, way):
         close_workers()
         run(way, "done = 1")
-        before = [worker.process.pid for worker in calling._ALIVE]
+        before = [worker.process.pid for worker in workers._ALIVE]
         for code in ("import os\nos.kill(os.getppid(), 9)", "x = bytearray(10**10)", "0/0"):
             run(way, code)
         run(way, "done = 1")
-        assert [worker.process.pid for worker in calling._ALIVE] == before
+        assert [worker.process.pid for worker in workers._ALIVE] == before
 
     def test_the_time_that_ran_out_is_told(self, way):
         assert run(way, "while True: pass", seconds=SECONDS)["timed_out"]
@@ -312,7 +312,7 @@ def test_a_worker_that_overruns_is_gone_with_all_its_processes(way):
         Contained("time:sleep", Limits(1.0), sandbox)(60.0)
     busy = Contained("builtins:sum", Limits(2.0), sandbox)
     busy([1])
-    (worker,) = [one for one in calling._ALIVE if one.contained == busy]
+    (worker,) = [one for one in workers._ALIVE if one.contained == busy]
     below = descendants(worker.process.pid)
     worker.kill()
     end = time.monotonic() + 600

@@ -202,7 +202,7 @@ def test_concurrency_changes_no_byte(done: Done, again: Path) -> None:
 
 def test_a_request_without_an_answer_is_asked_again(tmp_path: Path) -> None:
     """As often as allowed, which is far more often than a busy machine answers too late."""
-    with Server(script={asked(3): ["hang"], asked(3, 2): ["hang"]}) as server:
+    with FaultServer(script={asked(3): ["hang"], asked(3, 2): ["hang"]}) as server:
         target = model_at(server, timeout_s=1.0, max_tries=60)
         system: System[Any, Any] = System(Static(), target, large)
         done = run_rollouts(system, SEEDS[3:4], tmp_path / "r", depth=2)

@@ -272,7 +272,7 @@ def test_bad_options_are_named(made: Made) -> None:
         HuggingFaceScorer(folder, threshold=1.5)
     with pytest.raises(InvalidTypeError, match="`label` is True"):
         HuggingFaceScorer(folder, label=True)
-    with pytest.raises(InvalidTypeError, match="must be a list of texts"):
+    with pytest.raises(InvalidTypeError, match="must be a list of strings"):
         HuggingFaceScorer(folder).score("good")
     with pytest.raises(InvalidTypeError, match=r"texts\[1\] is int"):
         HuggingFaceScorer(folder).score(["good", 3])  # type: ignore[list-item]

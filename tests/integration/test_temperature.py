@@ -10,7 +10,7 @@ from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.runs import Run
 from eval_toolkit.tasks import Task, load_task, run_task
-from eval_toolkit.tasks.asking import ask
+from eval_toolkit.tasks.ungraded import ask
 
 Command = Callable[..., tuple[int, str, str]]
 __all__ = ["command", "quiz", "server"]  # fixtures

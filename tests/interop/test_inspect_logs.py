@@ -18,7 +18,7 @@ from eval_toolkit.graders.base import Grade
 from eval_toolkit.integrations.importing import inspect_log
 from eval_toolkit.integrations.importing.inspect_values import columns_of, mean_of, reduced
 from eval_toolkit.integrations.importing.logs import Log
-from eval_toolkit.integrations.importing.wanted import Wanted
+from eval_toolkit.integrations.importing.options import Wanted
 from eval_toolkit.integrations.importing.zipped import Zipped
 
 HERE = Path(__file__).resolve()

@@ -7,7 +7,7 @@ from eval_toolkit import metric_specs as ms
 from eval_toolkit import scorecard
 from eval_toolkit.analysis import compare_records
 from eval_toolkit.claims import Claim
-from eval_toolkit.claims.gating import _non_inferior
+from eval_toolkit.claims.evaluation import _non_inferior
 from eval_toolkit.inference import mean_interval
 from eval_toolkit.metrics import roc_auc
 from eval_toolkit.scorecards import Records

@@ -11,7 +11,7 @@ from eval_toolkit.inference.sequences import confidence_sequence
 from eval_toolkit.models.messages import Message
 from eval_toolkit.runs import write_run
 from eval_toolkit.scorecards import Records
-from eval_toolkit.tasks.drawing import Drawn, in_drawn_order, looks
+from eval_toolkit.tasks.drawing import DrawnUnits, in_drawn_order, looks
 from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
 from eval_toolkit.tasks.types import Sample
 
@@ -101,7 +101,7 @@ def population_misses(sizes_of, agree, n_runs):
             group = int(one.group[1:])
             right = float(together[group] if agree else rng.random() < rates[group])
             known[one.id] = (right, right)
-        drawn = Drawn.of(in_drawn_order(samples, number))
+        drawn = DrawnUnits.of(in_drawn_order(samples, number))
         found = looks(drawn, known, (0.0, 1.0), confidence=0.95, whole=False)
         missed += bool(((found.low > mean + 1e-9) | (found.high < mean - 1e-9)).any())
     return missed / n_runs
@@ -141,7 +141,7 @@ class TestSmall:
         for seed in range(200):
             ordered = in_drawn_order(samples, seed)
             known = {unit: (right, right) for unit, right in value.items()}
-            drawn = Drawn.of(ordered, macro=macro)
+            drawn = DrawnUnits.of(ordered, macro=macro)
             found = looks(drawn, known, (0.0, 1.0), confidence=0.95, whole=True)
             missed += bool(((found.low > mean + 1e-9) | (found.high < mean - 1e-9)).any())
             values = [value[one.id] for one in ordered]
@@ -163,7 +163,7 @@ class TestSmall:
             rng = np.random.default_rng([11, number])
             large = rng.random(100) < 0.02
             samples = in_drawn_order(in_groups(np.where(large, 50, 1)), number)
-            drawn = Drawn.of(samples)
+            drawn = DrawnUnits.of(samples)
             at = np.array([large[int(one.group[1:])] for one in samples])
             gap = (
                 np.where(at, 0.5 * (~at).sum() / at.sum(), -0.5) if at.any() else np.zeros(len(at))

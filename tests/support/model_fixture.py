@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import MissingExtraError, ModelError
-from eval_toolkit.models.asking import ask as ask_one
+from eval_toolkit.models.request_positions import ask as ask_one
 from eval_toolkit.models.requests import Request
 from eval_toolkit.protocols import Model
 

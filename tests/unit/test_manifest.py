@@ -235,7 +235,7 @@ def test_evidence():
         AggregateEvidence("descriptive", "")
     with pytest.raises(InvalidTypeError, match="`paired` must be True or False, got 1"):
         PairingMetadata(1)
-    with pytest.raises(InvalidTypeError, match="`name` must be text, got 3"):
+    with pytest.raises(InvalidTypeError, match="`name` must be a string, got 3"):
         EvidenceAxis(3, "x")
 
 

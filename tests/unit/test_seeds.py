@@ -34,7 +34,7 @@ def test_numpy_integers(kind):
 
 def test_zero_is_a_seed_and_not_absence():
     assert resolve_seed(0, default=5) == 0
-    with pytest.raises(InvalidInputError, match="give `seed` or `rng`, not both"):
+    with pytest.raises(InvalidInputError, match="pass either `seed` or `rng`, not both"):
         resolve_seed(0, rng=1)
 
 

@@ -10,7 +10,7 @@ _COMMAND: ContextVar[str] = ContextVar("command", default="")
 
 @contextmanager
 def recording_command(program: str, args: Sequence[str]) -> Iterator[None]:
-    """Record a command line in the manifests made within the block.
+    """Return the running command line, quoted for a shell; empty if there is none.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Tables in memory: pandas, polars or pyarrow through narwhals, or a dict of columns.
 
-No dataframe library is imported here; a frame that is passed in was made by one already loaded.
+No dataframe library is imported here: a frame that is passed in comes from a loaded library.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ def n_rows(frame: Any) -> int:
 
 
 def column(frame: Any, name: str) -> NDArray[Any]:
-    """Return a column as an array; text becomes objects, with None or NaN for missing values.
+    """Return a column as an array; strings become objects, with None or NaN for missing values.
 
     Integers stay integers: as objects where some are missing or too large for numpy.
     """

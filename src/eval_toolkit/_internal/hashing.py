@@ -20,12 +20,12 @@ _VOLATILE = frozenset({"_stop_words_id", "cv_results_", "refit_time_"})
 
 
 def sha256_text(text: str) -> str:
-    """Return the sha256 of a text's UTF-8 bytes; lone surrogates are encoded too."""
+    """Return the SHA-256 hash of a string in UTF-8; lone surrogates are encoded too."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def sha256_file(path: str | Path) -> str:
-    """Return the sha256 of a file, read in chunks."""
+    """Return the SHA-256 hash of a file, which is read in chunks."""
     digest = hashlib.sha256()
     with open_regular(path) as stream:
         while piece := stream.read(_CHUNK):
@@ -34,7 +34,7 @@ def sha256_file(path: str | Path) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a JSON value for an object: arrays in full, other types as text."""
+    """Return a JSON value for an object: arrays in full, other types as strings."""
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
@@ -46,7 +46,7 @@ _OF_CONTENT = json.JSONEncoder(sort_keys=True, ensure_ascii=False)
 
 
 def canonical_json(payload: Any) -> str:
-    """Return compact JSON with sorted keys: equal payloads give equal text."""
+    """Return compact JSON with sorted keys: equal payloads give equal strings."""
     return _CANONICAL.encode(payload)
 
 
@@ -70,7 +70,7 @@ def canonical_value(value: Any) -> Any:
 
 
 def content_hash(item: Any, target: Any) -> str:
-    """Return the identity of a unit: sha256 of its canonical raw input and target."""
+    """Return the identity of a unit: the SHA-256 hash of its canonical raw input and target."""
     pair = [canonical_value(item), canonical_value(target)]
     return sha256_text(_OF_CONTENT.encode(pair))
 
@@ -91,7 +91,7 @@ def unit_ids(hashes: Sequence[str], *told_apart: Iterable[Any]) -> list[str]:
 
 
 def object_digest(value: Any) -> str | None:
-    """Return the sha256 of an object and its parts, equal in every process.
+    """Return a SHA-256 digest of an object and its parts, equal in every process.
 
     The parts are those that `copy.copy` would copy; nothing is pickled. Named functions and classes
     count by name, lambdas and local functions by their code.
@@ -149,7 +149,7 @@ def _array_digest(array: np.ndarray[Any, Any], inside: tuple[int, ...]) -> bytes
 
 
 def _taken_apart(value: Any) -> tuple[str, Any]:
-    """Return the type name of an object and its parts."""
+    """Return the type name of an object and its components."""
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if type(value) in (dict, list, tuple, set, frozenset):
         return kind, value

@@ -208,7 +208,7 @@ class _Alias:
         return self._module
 
     def get_code(self, fullname: str) -> Any:
-        """Return the code that ``python -m`` runs under the old name."""
+        """Return the code that ``python -m`` runs for the old name."""
         return self._spec.loader.get_code(self._spec.name)  # type: ignore[union-attr]
 
     def exec_module(self, module: ModuleType) -> None:

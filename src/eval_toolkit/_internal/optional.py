@@ -15,8 +15,8 @@ from eval_toolkit.errors import MissingExtraError
 def require(module: str, *, feature: str, extra: str | None = None) -> ModuleType:
     """Import and return ``module``, or raise an error that names the extra which provides it.
 
-    ``feature`` is the name that users know for what needs the module. Without an ``extra``, the
-    error names the package itself.
+    ``feature`` is the user-facing name of the feature that needs the module. Without an ``extra``,
+    the error names the package itself.
 
     Examples
     --------
@@ -34,8 +34,8 @@ def require(module: str, *, feature: str, extra: str | None = None) -> ModuleTyp
 def how_to_install(extra: str) -> str:
     """Return the command that installs an extra.
 
-    pip adds the extra to the installed package, whatever it was installed from. A clone that runs
-    without being installed is installed by its path, since no index may have the package.
+    pip adds the extra to the installed package, whatever its source. A clone that runs without
+    being installed is installed by its path, since no index may have the package.
 
     Examples
     --------

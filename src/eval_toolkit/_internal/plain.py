@@ -1,4 +1,4 @@
-"""Conversion of values to plain JSON types."""
+"""Conversion of values to JSON types."""
 
 import dataclasses
 import math
@@ -23,11 +23,11 @@ _JSON = frozenset({str, int, bool})
 
 
 def plain(value: Any, absent: Absent = lambda value, place: None, place: Place = ()) -> Any:
-    """Return a value as plain JSON types: dict, list, str, int, float, bool or None.
+    """Return a value as JSON types: dict, list, str, int, float, bool or None.
 
-    Keys become text; objects with ``to_dict`` are converted by it, and anything else by `str`.
+    Keys become strings; objects with ``to_dict`` are converted by it, and anything else by `str`.
     ``absent`` returns the replacement for NaN, an infinity or NaT, given the value and its path;
-    None by default. Raises `InvalidInputError` if two keys become the same text.
+    None by default. Raises `InvalidInputError` if two keys become the same string.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def _plain_container(value: Any, absent: Absent, place: Place) -> Any:
 
 
 def _is_plain(values: Sequence[Any]) -> bool:
-    """Return whether a list needs no conversion, checked quickly for long lists."""
+    """Return whether a list needs no conversion, with a fast check of long lists."""
     kinds = set(map(type, values))
     if kinds <= {str, int, bool, type(None)}:
         return True
@@ -96,19 +96,19 @@ def _plain_mapping(value: Mapping[Any, Any], absent: Absent, place: Place) -> di
         name = key if type(key) is str else str(key.value if isinstance(key, Enum) else key)
         if name in result:
             raise InvalidInputError(
-                f"{where(place)} has two keys that become {name!r} as text; JSON keys must be unique"
+                f"{where(place)} has two keys that become {name!r} as strings; JSON keys must be unique"
             )
         result[name] = plain(item, absent, (*place, name))
     return result
 
 
 def where(place: Place) -> str:
-    """Return a path as text, for messages."""
+    """Return a path as a string for messages."""
     return f"the value at {' → '.join(place)}" if place else "the payload"
 
 
 def whole_text(text: str) -> str:
-    r"""Return a text that can be encoded: lone surrogates become the replacement character.
+    r"""Return a string that can be encoded: lone surrogates become the replacement character.
 
     Examples
     --------
@@ -129,7 +129,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 def csv_text(text: str) -> str:
-    """Return a text for a CSV cell, prefixed with an apostrophe if it looks like a formula.
+    """Return a string for a CSV cell, prefixed with an apostrophe if it looks like a formula.
 
     Examples
     --------

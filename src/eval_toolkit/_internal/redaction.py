@@ -82,10 +82,10 @@ def redact_secrets(payload: Any, *, keys: bool = True) -> Any:
     Parameters
     ----------
     payload : object
-        Dicts, lists and texts at any depth; other values are returned unchanged, as are
+        Dicts, lists and strings at any depth; other values are returned unchanged, as are
         ``unit_ids``, which must agree with the records.
     keys : bool, default True
-        Whether the keys of dicts are names of settings: a text under a key that denotes a secret
+        Whether the keys of dicts are names of settings: a string under a key that denotes a secret
         (``api_key``, ``hf_token``, ``Authorization``, ``db_pass``, …) is replaced regardless of its
         format, and so is a key that is itself a secret. ``max_tokens``, ``tokenizer`` and
         ``api_key_env`` do not denote secrets. With False the keys are names of slices, scorers and
@@ -187,7 +187,7 @@ def _redacted_text(text: str) -> str:
 
 
 def _without_named(text: str) -> str:
-    """Return a text without the values after names of secrets: ``password=…``, ``--token …``."""
+    """Return a string without the values after names of secrets: ``password=…``, ``--token …``."""
     pieces, done = [], 0
     for match in _NAME.finditer(text):
         if match.start() < done or not _announces_a_secret(match):
@@ -219,7 +219,7 @@ def _is_no_secret(value: str, name: str) -> bool:
 
 
 def _is_random(body: str) -> bool:
-    """Return whether the text after ``sk-`` looks random.
+    """Return whether the part after ``sk-`` looks random.
 
     Keys contain a long run of characters with many digits, or with frequent changes between upper
     case, lower case and digits; "sk-learn-TfidfLogReg-v2" consists of words.
@@ -255,7 +255,7 @@ def _is_secret_flag(item: Any) -> bool:
 
 
 def _blank(value: Any) -> Any:
-    """Return the value with all texts blanked; numbers and booleans are kept."""
+    """Return the value with all strings blanked; numbers and booleans are kept."""
     if isinstance(value, (str, bytes)):
         return REDACTED if value else value
     if isinstance(value, Mapping):

@@ -34,7 +34,7 @@ _NOT_NUMBERS = (
 
 
 def as_float(value: Any) -> float:
-    """Return ``float(value)``; raise TypeError for text, dates and complex numbers."""
+    """Return ``float(value)``; raise TypeError for strings, dates and complex numbers."""
     if isinstance(value, _NOT_NUMBERS):
         raise TypeError(f"{value!r} is not a real number")
     return float(value)
@@ -250,7 +250,7 @@ UNLABELED = "unlabeled"
 
 
 def is_missing(value: Any) -> bool:
-    """Return True for None, NaN, NaT and pandas.NA."""
+    """Return whether a value is None, NaN, NaT or pandas.NA."""
     try:
         return value is None or bool(value != value)
     except (TypeError, ValueError):  # pandas.NA or an array: ambiguous truth value
@@ -303,7 +303,7 @@ def integer(value: SupportsIndex, name: str, *, low: int = 0) -> int:
 
 
 def bin_count(value: SupportsIndex, name: str = "n_bins", *, low: int = 2) -> int:
-    """Return a number of bins, at most `MAX_BINS`, since even empty bins take memory."""
+    """Return a number of bins, at most `MAX_BINS` because even empty bins use memory."""
     result = integer(value, name, low=low)
     if result > MAX_BINS:
         shown = f"{result:.3g}" if result.bit_length() < 1_000 else "larger than any float"

@@ -1,4 +1,4 @@
-"""Formatting of numbers and texts, shared by the terminal, the report and the viewer."""
+"""Formatting of numbers and strings, shared by the terminal, the report and the viewer."""
 
 import difflib
 import math
@@ -93,7 +93,7 @@ def value_and_ends(
 def percent_and_ends(
     share: float, low: float | None = None, high: float | None = None
 ) -> tuple[str, str]:
-    """Format a share and its interval as percentages with common digits; the interval may be empty.
+    """Format a share and its interval as percentages with equal digits; the interval may be empty.
 
     There are as many decimals as the interval needs, and as many as distinguish the share from 0
     and 1.
@@ -118,7 +118,7 @@ def percent_and_ends(
 
 
 def intervals_made(confidence: float, n_resamples: int, seed: int, of_cells: Iterable[int]) -> str:
-    """Describe how intervals were computed; resamples are mentioned if any cell used them.
+    """Describe how intervals were computed; resamples are mentioned only if a cell used them.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def without_interval(reason: object) -> str:
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
-    """Return a hint with the closest valid names, or with all of them.
+    """Return a hint with the closest valid names, or with all valid names.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def nearest(name: str, known: Sequence[str]) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """Format a p-value; tiny ones are shown as a bound, not as zero.
+    """Format a p-value; tiny ones are given as an upper bound, not as zero.
 
     Examples
     --------
@@ -166,12 +166,12 @@ def p_value(value: float | None) -> str:
 
 
 def one_line(text: object) -> str:
-    """Return a text on one line, with spaces for nonprintable characters."""
+    """Return a string on one line, with spaces for nonprintable characters."""
     return "".join(c if c.isprintable() else " " for c in str(text))
 
 
 def flat(text: object) -> str:
-    """Return a text on one line, without reordering characters and long stacks of marks."""
+    """Return a string on one line, without bidirectional controls and long stacks of accents."""
     whole = unicodedata.normalize("NFC", str(text))
     line = "".join(c if c in _JOINERS else one_line(c) for c in whole).strip()
     return visible(line, len(line))
@@ -192,7 +192,7 @@ _MARKS = frozenset(("Mn", "Me"))
 
 
 def visible(text: object, limit: int = 2000) -> str:
-    """Return a text with control characters made visible and its length bounded.
+    """Return a string with control characters made visible and its length bounded.
 
     Bidirectional control characters, lone surrogates, noncharacters and private control characters
     are replaced by their code points; stacks of combining marks are truncated. Line breaks are

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from eval_toolkit.analysis.differences import RunDifference
     from eval_toolkit.analysis.directions import with_directions
     from eval_toolkit.analysis.drifting import Drift, MovedRow, drift
-    from eval_toolkit.analysis.judging import JudgeStudy, judge_study, variance_study
+    from eval_toolkit.analysis.judge_studies import JudgeStudy, judge_study, variance_study
     from eval_toolkit.analysis.leaderboards import Leaderboard, TaskUnits, leaderboard
     from eval_toolkit.analysis.matching import MatchSpec
-    from eval_toolkit.analysis.named import higher_is_better, metric_named
+    from eval_toolkit.analysis.name_directions import higher_is_better, metric_named
     from eval_toolkit.analysis.predictions import (
         bootstrap_metric_from_predictions,
         load_prediction_arrays,
@@ -67,10 +67,10 @@ __getattr__ = names_on_use(
         "directions": "with_directions",
         "drifting": "Drift MovedRow drift",
         "eval_toolkit.artifacts": "CsvPredictionReader JsonlPredictionReader PredictionArrays",
-        "judging": "JudgeStudy judge_study variance_study",
+        "judge_studies": "JudgeStudy judge_study variance_study",
         "leaderboards": "Leaderboard TaskUnits leaderboard",
         "matching": "MatchSpec",
-        "named": "higher_is_better metric_named",
+        "name_directions": "higher_is_better metric_named",
         "predictions": (
             "bootstrap_metric_from_predictions load_prediction_arrays "
             "paired_diff_from_prediction_refs"

@@ -11,11 +11,11 @@ import numpy as np
 
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.options import gathers
+from eval_toolkit.analysis.censored_rollouts import curve_difference
 from eval_toolkit.analysis.configs import config_differences, run_names
-from eval_toolkit.analysis.cut_rollouts import curve_difference
 from eval_toolkit.analysis.differences import CurveOf, Draws, RunDifference, Task, difference
 from eval_toolkit.analysis.directions import with_directions
-from eval_toolkit.analysis.folding import PairedFolds, Pooled, fold_difference, paired_folds
+from eval_toolkit.analysis.folds import PairedFolds, Pooled, fold_difference, paired_folds
 from eval_toolkit.analysis.matching import MatchSpec, tools_note
 from eval_toolkit.analysis.parts import (
     Requested,
@@ -25,7 +25,7 @@ from eval_toolkit.analysis.parts import (
     requested_cells,
     scored_by,
 )
-from eval_toolkit.analysis.rolled import curves_of, withheld
+from eval_toolkit.analysis.rollout_settings import curves_of, withheld
 from eval_toolkit.analysis.run_comparison import RunComparison, in_words
 from eval_toolkit.analysis.subjects import (
     Matched,
@@ -58,7 +58,7 @@ _TasksOf: TypeAlias = Callable[[Subject, Sequence[Requested] | None], list[Task]
 
 
 class Comparing(Resampling, total=False):
-    """Options of a comparison that do not select what is compared."""
+    """Options of a comparison other than the choice of slices, scorers and metrics."""
 
     higher_is_better: Mapping[str, bool] | None
     on_mismatch: str
@@ -236,7 +236,7 @@ def compare_runs(
 
 
 def stopped_note(run: Run, name: str) -> str:
-    """Return a note that a run stopped early; intervals for a fixed number of units ignore that."""
+    """Return a note that a run stopped early, which fixed-sample intervals do not account for."""
     told = run.results.get("stopping")
     if not told or told["n_used"] == told["n_total"]:
         return ""
@@ -331,7 +331,7 @@ def _tasks(
     specs: Sequence[MetricSpec],
     curves: Mapping[str, CurveOf],
 ) -> list[Task]:
-    """Return the metrics to compare on a subject: those requested, or all stored ones."""
+    """Return the metrics to compare on a subject: the requested ones, or all stored ones."""
     if named is None:
         tasks = stored_tasks(subject, specs)
     else:
@@ -342,7 +342,7 @@ def _tasks(
 def _wholes_work(
     matched: Matched, requested: Sequence[Requested] | None, tasks_of: _TasksOf
 ) -> _Work:
-    """Return the comparisons of whole slices."""
+    """Return the comparisons on whole slices."""
     if requested is None:
         return [(subject, tasks_of(subject, None)) for subject in matched.subjects]
     everywhere = [one for one in requested if one.part is None]
@@ -421,7 +421,7 @@ def _options(
 
 
 def opened_run(run: Run | Outcome | str | Path, name: str) -> Run:
-    """Return a run; a path is opened and checked, and an outcome is converted."""
+    """Open and check the run at a path, or convert an outcome to a run."""
     if isinstance(run, (str, Path)):
         if Path(run).is_file() and Path(run).name != MANIFEST:
             raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""What differs between two runs: model, prompts, decoding, data and other settings."""
+"""Differences between two runs: model, prompts, decoding, data and other settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from eval_toolkit._internal.display import Table
-from eval_toolkit.analysis.matching import told_imported
+from eval_toolkit.analysis.matching import source_tool
 from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.runs import Run
 
@@ -46,7 +46,7 @@ _ROWS = 12
 
 @dataclass(frozen=True, slots=True)
 class ConfigDifference:
-    """A setting in which two runs differ, as text.
+    """A setting in which two runs differ, as strings.
 
     Examples
     --------
@@ -61,11 +61,11 @@ class ConfigDifference:
     b: str
 
     def to_dict(self) -> dict[str, str]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return asdict(self)
 
     def shown(self, limit: int = _SHOWN) -> tuple[str, str]:
-        """Return both values on one line each, cut to the part where they differ.
+        """Return both values on one line each, shortened to the part where they differ.
 
         Parameters
         ----------
@@ -91,8 +91,8 @@ def config_differences(run_a: Run, run_b: Run) -> tuple[ConfigDifference, ...]:
 
     Participants with different names, such as two models, are one difference; if the names agree,
     each of their settings is compared. If the prompts of two tasks differ, those of their first
-    common sample are returned. Settings that the log of another tool does not state are unknown and
-    not listed, nor are the logs themselves.
+    common sample are returned. Settings missing from the log of another tool are unknown and not
+    listed, nor are the logs themselves.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def config_differences(run_a: Run, run_b: Run) -> tuple[ConfigDifference, ...]:
     found = list(_walk((), *configs)) if all(configs) else []
     if all(_prompts_differ_by_unit(config) for config in configs):
         found += _prompts(run_a, run_b)
-    logs = [bool(told_imported(manifest)) for manifest in sides]
+    logs = [bool(source_tool(manifest)) for manifest in sides]
     hashes = [{} if any(logs) else _mapping(manifest.get("data_hashes")) for manifest in sides]
     found += [
         ConfigDifference(f"data {name}", str(hashes[0][name]), str(hashes[1][name]))
@@ -134,7 +134,7 @@ def config_differences(run_a: Run, run_b: Run) -> tuple[ConfigDifference, ...]:
 
 
 def run_names(runs: Sequence[Run]) -> list[str]:
-    """Return a unique display name for each run: its id, with what differs if ids are equal.
+    """Return a unique display name for each run: its id, with a difference if ids are equal.
 
     Runs with the same id are distinguished by the first setting that differs between all of them
     and is not a hash, as in ``quiz (model small)``, else by their folders, else by their order.
@@ -207,7 +207,7 @@ def differences_table(found: Sequence[ConfigDifference]) -> Table:
 
 def _configs(*manifests: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the configurations; imported settings only if both logs are from the same tool."""
-    same = len({told_imported(manifest) for manifest in manifests}) == 1
+    same = len({source_tool(manifest) for manifest in manifests}) == 1
     configs = []
     for manifest in manifests:
         config = dict(manifest.get("config") or {})
@@ -219,7 +219,7 @@ def _configs(*manifests: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _walk(path: tuple[str, ...], a: Any, b: Any) -> Iterator[ConfigDifference]:
-    """Yield the entries that differ; of participants with different names, only the names."""
+    """Yield the differing entries; for participants with different names, only the names."""
     if a == b:
         return
     if not (isinstance(a, Mapping) and isinstance(b, Mapping)):
@@ -265,7 +265,7 @@ def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         named = _name(value)
         return named or ", ".join(f"{key} {_text(one)}" for key, one in value.items())
-    if isinstance(value, list):  # of stop sequences, some are white space
+    if isinstance(value, list):  # of stop sequences, some are whitespace
         return ", ".join(
             repr(one) if isinstance(one, str) and not one.strip() else _text(one) for one in value
         )
@@ -280,7 +280,7 @@ def _rank(what: str) -> int:
 
 
 def _prompts_differ_by_unit(config: Mapping[str, Any]) -> bool:
-    """Return whether prompts are built from the units and stored as a hash in the configuration."""
+    """Return whether prompts are built from the units and recorded as a hash."""
     return any("prompt_fingerprint" in one for one in config.values() if isinstance(one, Mapping))
 
 
@@ -302,13 +302,13 @@ def _prompts(run_a: Run, run_b: Run) -> Iterator[ConfigDifference]:
     units = [
         selected_units(run, [at[common]])[0] for run, at in zip((run_a, run_b), places, strict=True)
     ]
-    a, b = ([_asked(one) for one in unit.requests if one.judge is None] for unit in units)
+    a, b = ([_prompt_text(one) for one in unit.requests if one.judge is None] for unit in units)
     if a and b and a[0] != b[0] and "" not in (a[0], b[0]):
         yield ConfigDifference("prompt", a[0], b[0])
 
 
-def _asked(request: StoredRequest) -> str:
-    """Return the prompt of a request as text, with the roles of several messages."""
+def _prompt_text(request: StoredRequest) -> str:
+    """Return the prompt of a request as a string, with the roles of several messages."""
     if request.outcome is None:
         return request.prompt
     prompt = request.outcome.job.request.prompt
@@ -320,12 +320,12 @@ def _asked(request: StoredRequest) -> str:
 
 
 def _mapping(stored: Any) -> Mapping[str, Any]:
-    """Return a part of a manifest, empty if the file contains something else in its place."""
+    """Return a section of a manifest; empty if it is not a mapping."""
     return stored if isinstance(stored, Mapping) else {}
 
 
 def _versions(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[ConfigDifference]:
-    """Yield the versions of the package and of the code around it."""
+    """Yield the versions of the package and of the surrounding code."""
     versions = [_mapping(one.get("code_versions")).get("eval_toolkit") for one in (a, b)]
     commits = [one.get("git_sha") for one in (a, b)]
     for what, (one, other) in (("eval-toolkit", versions), ("git commit", commits)):
@@ -334,9 +334,9 @@ def _versions(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[ConfigDiff
 
 
 def _shortened(texts: Sequence[str], limit: int) -> list[str]:
-    """Return texts on one line each, cut to the part where they differ."""
+    """Return the strings on one line each, shortened to the region where they differ."""
     lines = [" ".join(_HASH.sub(lambda m: m[0][:12], text).split()) for text in texts]
-    if len(set(lines)) == 1:  # only the ends of hashes, or white space, differ
+    if len(set(lines)) == 1:  # only the ends of hashes, or whitespace, differ
         lines = list(map(repr, texts))
     columns = enumerate(zip(*lines, strict=False))
     same = next((at for at, column in columns if len(set(column)) > 1), min(map(len, lines)))
@@ -345,7 +345,7 @@ def _shortened(texts: Sequence[str], limit: int) -> list[str]:
 
 
 def _cut(text: str, start: int, limit: int) -> str:
-    """Return at most `limit` characters from `start`, with marks where the text was cut."""
+    """Return at most `limit` characters from `start`, with marks where the string was cut."""
     if start:
         text = "…" + text[start + 1 :]
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,4 +1,4 @@
-"""Difference of one metric on the common units of A and B, with interval and p-value."""
+"""Difference in one metric on the common units of A and B, with interval and p-value."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit._internal.words import without_interval
-from eval_toolkit.analysis.redrawn import Redrawn
+from eval_toolkit.analysis.resampled import Redrawn
 from eval_toolkit.analysis.units import CommonUnits, right_or_wrong
 from eval_toolkit.errors import InfeasibleError, UndefinedMetricError
 from eval_toolkit.inference import paired_bootstrap_diff, paired_mean_diff
@@ -150,7 +150,7 @@ class RunDifference(Interval[float | None]):
     def verdict(self) -> str:
         """Verdict on B, such as "better", "worse", "different" or "no significant difference".
 
-        "not tested" or "" without a test, "different" for metrics without a known direction,
+        It is "not tested" or "" without a test, "different" for metrics without a known direction,
         "skipped" and "error" for cells without values.
         """
         if self.status != "ok" or self.delta is None:
@@ -165,7 +165,7 @@ class RunDifference(Interval[float | None]):
         return "better" if (self.delta > 0.0) == self.higher_is_better else "worse"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         left_out = ("samples", "unseen")
         names = [name for name in self.__dataclass_fields__ if name not in left_out]
         return {**{name: getattr(self, name) for name in names}, "verdict": self.verdict}
@@ -412,7 +412,7 @@ def _shares(
     draws: Draws,
     reason: str = "",
 ) -> RunDifference:
-    """Return the difference of two paired shares; the same method is used for rows and for runs."""
+    """Return the difference of two paired proportions, computed alike for rows and for runs."""
     cell = replace(cell, n_discordant=int((a != b).sum()))
     try:
         low, high, p_value, method = paired_shares(a, b, groups=groups, confidence=draws.confidence)

@@ -1,4 +1,4 @@
-"""Direction of metrics: set by the user, stated by a run, or known from the name."""
+"""Directions of metrics: set by the user, recorded in a run, or known from the name."""
 
 import difflib
 import re
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from eval_toolkit.analysis.named import higher_is_better
+from eval_toolkit.analysis.name_directions import higher_is_better
 from eval_toolkit.errors import InvalidTypeError, MissingColumnError
 from eval_toolkit.runs import Run
 
@@ -20,7 +20,7 @@ _OF_COLUMN = re.compile(r"(.+?)(_(pass@|pass\^|maj@|asr@)[1-9][0-9]*)?(_macro)?"
 def with_directions(
     runs: Sequence[Run], higher_is_better: Mapping[str, bool] | None = None
 ) -> list[Run]:
-    """Return runs that state the direction of some of their metrics.
+    """Return runs that record the direction of some of their metrics.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def with_directions(
     -------
     list of Run
         Copies for `compare_runs`, `leaderboard`, `evaluate_gate` and `write_report`. These
-        directions override those stated by the runs and those derived from names.
+        directions override those recorded in the runs and those derived from names.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def _near(name: str, runs: Sequence[Run]) -> str:
 
 
 def stated_in(run: Run) -> dict[str, bool]:
-    """Return the directions stated in a run's manifest under ``higher_is_better``.
+    """Return the directions recorded in a run's manifest under ``higher_is_better``.
 
     They are set by `with_directions` or by the writer of the run.
     """
@@ -100,7 +100,7 @@ def stated_in(run: Run) -> dict[str, bool]:
 
 
 def column_of(metric: str) -> str:
-    """Return the column from which a metric is computed, by its name.
+    """Return the name of the column from which a metric is computed.
 
     Examples
     --------
@@ -114,10 +114,10 @@ def column_of(metric: str) -> str:
 def stated_by(
     stated: Mapping[str, bool], cells: Mapping[str, Any], metric: str
 ) -> list[bool | None]:
-    """Return the direction of a metric stated by one run, or None.
+    """Return the direction of a metric recorded in one run, or None.
 
-    ``stated`` are the directions in the run's manifest. None in the list is also a statement:
-    neither direction is better.
+    ``stated`` are the directions in the run's manifest. None in the list means that neither
+    direction is better.
 
     Examples
     --------
@@ -140,15 +140,15 @@ def stated_by(
 
 
 def _direction(given: Any) -> bool | None:
-    """Return a direction, or None if the stored value is not a boolean."""
+    """Return a direction; None if the stored value is not a boolean."""
     return given if isinstance(given, bool) else None
 
 
 def agreed(stated: Sequence[bool | None], metric: str) -> bool | None:
-    """Return the direction the runs agree on, or that of the metric's name if none states one.
+    """Return the direction on which the runs agree, else that of the metric's name.
 
-    ``stated`` are the directions of all runs. None if they contradict each other, neither direction
-    is better, or the direction is unknown.
+    ``stated`` are the directions of all runs. The result is None if they contradict each other,
+    neither direction is better, or the direction is unknown.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def agreed(stated: Sequence[bool | None], metric: str) -> bool | None:
 
 
 def direction_hint(metrics: Sequence[str]) -> str:
-    """Return a note on metrics without a known direction, and how to state it.
+    """Return a note on metrics without a known direction, and how to specify it.
 
     Examples
     --------

@@ -78,7 +78,7 @@ class Drift(Displayed):
         return tuple(row.row_id for row in self.moved)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "same": self.same,
             "n_common": self.n_common,
@@ -118,7 +118,7 @@ def drift(
     reader_a, reader_b : PredictionReader, optional
         Custom readers for other formats.
     scorer, slice : str, optional
-        Scorer and slice to compare; required if a file holds several.
+        Scorer and slice to compare; required if a file contains several.
 
     Returns
     -------

@@ -21,7 +21,7 @@ from eval_toolkit.analysis.directions import (
     with_directions,
 )
 from eval_toolkit.analysis.matching import matched_records
-from eval_toolkit.analysis.rolled import changed_settings, cut_short_note, have_turns
+from eval_toolkit.analysis.rollout_settings import changed_settings, cut_short_note, have_turns
 from eval_toolkit.analysis.subjects import check_versions, unit_metric
 from eval_toolkit.analysis.units import UnitValues, right_or_wrong, shared_groups
 from eval_toolkit.errors import (
@@ -50,7 +50,7 @@ _DRAWS = 4000
 
 @dataclass(frozen=True, slots=True)
 class TaskUnits:
-    """Contribution of a task: its metric, its units, and each system's mean."""
+    """Units of a task with each system's mean, and the metric."""
 
     task: str
     metric: str
@@ -64,7 +64,7 @@ class TaskUnits:
     """Part of the task, such as ``subject=Africa``; "all" for the whole."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         names = ("task", "part", "metric", "n_units", "n_left_out")
         return {name: getattr(self, name) for name in names} | {"values": dict(self.values)}
 
@@ -102,7 +102,7 @@ class Leaderboard(Displayed):
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "ranking": self.ranking.to_dict(),
             "tasks": [task.to_dict() for task in self.tasks],
@@ -249,7 +249,7 @@ def leaderboard(
 
 
 def _check_alike(task: str, names: Sequence[str], entries: Sequence["_Entry"]) -> None:
-    """Raise if two systems' rollouts differ in ways that `compare_runs` rejects."""
+    """Raise if the rollouts of two systems differ in ways that `compare_runs` rejects."""
     first = entries[0].run.manifest
     for name, entry in zip(names[1:], entries[1:], strict=True):
         if not have_turns(first, entry.run.manifest):
@@ -261,7 +261,7 @@ def _check_alike(task: str, names: Sequence[str], entries: Sequence["_Entry"]) -
 
 
 def _about_rollouts(where: str, metric: str, entry: "_Entry", first: "_Entry") -> list[str]:
-    """Return notes on differences between rollout runs that are not due to the systems."""
+    """Return notes on differences between rollout runs other than the systems."""
     changed = changed_settings(first.run.manifest, entry.run.manifest)
     told = [f"{name} {other}, not {one}" for name, (one, other) in changed.items()]
     cut = cut_short_note(entry.cells, metric)
@@ -277,7 +277,7 @@ class _Entry:
     run: Run
 
     def is_rate(self, metric: str) -> bool:
-        """Whether the column is binary; means over attempts lie between 0 and 1."""
+        """Whether the column is binary, so that means over attempts lie between 0 and 1."""
         if metric not in self.records.numbers:  # pass@k and similar
             return True
         spec = unit_metric(metric, self.records, self.cells)
@@ -335,7 +335,7 @@ def _address(given: str) -> Address:
         return Address(given)  # a column name that contains a slash
     if address.system is not None:
         raise InvalidInputError(
-            f"`metrics` is {given!r}: every system is ranked; leave out / {address.system}"
+            f"`metrics` is {given!r}: every system is ranked; remove / {address.system}"
         )
     return address
 
@@ -395,14 +395,16 @@ def _named(runs: Any) -> Iterable[tuple[str | None, Run]]:
 def _common_tasks(
     table: Mapping[str, Mapping[str, _Entry]], wanted: Sequence[str] | None
 ) -> tuple[list[str], list[str]]:
-    """Return the included tasks, and descriptions of those left out."""
+    """Return the included tasks, and descriptions of the excluded ones."""
     if isinstance(wanted, str):
         raise InvalidTypeError(f"`tasks` must be a list; write [{wanted!r}]")
     known = list(dict.fromkeys(task for entries in table.values() for task in entries))
     lacking = {task: [name for name in table if task not in table[name]] for task in known}
     for task in wanted or ():
         if task not in known:
-            raise InvalidInputError(f"`tasks`: no run has {task!r}; there are {', '.join(known)}")
+            raise InvalidInputError(
+                f"`tasks`: no run has {task!r}; the tasks are {', '.join(known)}"
+            )
         if lacking[task]:
             raise InvalidInputError(f"`tasks`: {', '.join(lacking[task])} did not run {task!r}")
     chosen = [task for task in (known if wanted is None else wanted) if not lacking[task]]
@@ -473,7 +475,7 @@ def _common(
         unit = int(np.argmax(differs))
         raise ArtifactError(
             f"{task!r}: unit {str(ids[unit])!r} has different content in the runs of {', '.join(names)} "
-            f"({int(differs.sum())} of {len(ids)} units differ); leave them out with "
+            f"({int(differs.sum())} of {len(ids)} units differ); exclude them with "
             "on_mismatch='drop'"
         )
     columns = [

@@ -1,4 +1,4 @@
-"""Matching of units in two runs whose tools use different ids: by content or input."""
+"""Matching of units between runs of different tools: by content or input instead of id."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ __all__ = [
     "matched_records",
     "renamed",
     "renamed_columns",
-    "told_imported",
+    "source_tool",
     "tools_note",
 ]
 
@@ -35,7 +35,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchSpec:
-    """Names in A and B of slices, metrics and units that correspond to each other.
+    """Correspondence between names of slices, metrics and units in A and B.
 
     Examples
     --------
@@ -69,8 +69,8 @@ def matched_records(
     """Return B's records with A's ids for the same units, and a note on the matching.
 
     ``slices`` are the names of the slice in A and B, and ``units`` is the key that pairs units; see
-    `MatchSpec`. A unit that A does not have keeps its id, or gets a longer one if A uses it for
-    another unit; so do ambiguous units. There are no notes if units were paired by id.
+    `MatchSpec`. Units missing from A and ambiguous units keep their ids, or get longer ones if A
+    uses them for other units. There are no notes if units were paired by id.
     """
     first, second = (_Units(*side, name) for side, name in zip((a, b), slices, strict=True))
     if units == "auto":
@@ -89,7 +89,7 @@ def matched_records(
     if any(alike.values()):
         told = " and ".join(f"{n:,} of {name}" for name, n in alike.items() if n)
         notes.append(
-            f"{slices[0]}: ambiguous units are left out: {told} "
+            f"{slices[0]}: ambiguous units are omitted: {told} "
             f"(equal {'input and target' if units == 'content' else 'input'})"
         )
     if units == "input" and (n := _n_other_targets(first, second, pairs)):
@@ -129,12 +129,12 @@ def renamed(entries: Mapping[str, _T], names: Mapping[str, str]) -> dict[str, _T
     return {ours.get(name, name): entry for name, entry in entries.items() if name not in taken}
 
 
-def told_imported(manifest: Mapping[str, Any]) -> str:
-    """Return the tool from whose log a run was imported; "" if it was not imported.
+def source_tool(manifest: Mapping[str, Any]) -> str:
+    """Return the name of the tool from whose log a run was imported; "" if it was not imported.
 
     Examples
     --------
-    >>> told_imported({"config": {"imported": {"tool": "helm"}}}), told_imported({})
+    >>> source_tool({"config": {"imported": {"tool": "helm"}}}), source_tool({})
     ('helm', '')
     """
     told = (manifest.get("config") or {}).get("imported") or {}
@@ -143,12 +143,12 @@ def told_imported(manifest: Mapping[str, Any]) -> str:
 
 def any_imported(*runs: Run) -> bool:
     """Return whether a run was imported from another tool, with its own names."""
-    return any(told_imported(run.manifest) for run in runs)
+    return any(source_tool(run.manifest) for run in runs)
 
 
 def tools_note(a: Run, b: Run) -> str:
     """Return a note that two runs were made by tools with different prompts and graders."""
-    tools = [told_imported(run.manifest) for run in (a, b)]
+    tools = [source_tool(run.manifest) for run in (a, b)]
     if tools[0] == tools[1]:
         return ""
     told = " and ".join(
@@ -186,7 +186,7 @@ class _Units:
 
     @cached_property
     def targets(self) -> dict[str, str]:
-        """References of units, normalised for differences between tools."""
+        """Return the references of the units, normalised across tools."""
         units = self.run.units
         told = {} if units is None else units.values("reference", self.ids)
         return {unit: " ".join(text.split()) for unit, text in told.items()}
@@ -202,7 +202,7 @@ class _Units:
         return {key: place for place, key in enumerate(keys) if key and seen[key] == 1}
 
     def n_alike(self, units: str) -> int:
-        """Return the number of units that share their key and are therefore ambiguous."""
+        """Return the number of units with an ambiguous key, shared by several units."""
         seen = Counter(key for key in self.keys(units) if key)
         return sum(n for n in seen.values() if n > 1)
 
@@ -218,7 +218,7 @@ def _n_other_targets(a: _Units, b: _Units, pairs: Sequence[tuple[int, int]]) -> 
 
 
 def _most_pairs(a: _Units, b: _Units) -> UnitKey:
-    """Return the key with the most pairs; among equals, the most specific one.
+    """Return the key that pairs the most units; the most specific one in case of ties.
 
     Ids are ignored if they refer to different units, or if two tools number their units and a run
     does not store the content.
@@ -229,7 +229,7 @@ def _most_pairs(a: _Units, b: _Units) -> UnitKey:
     ]
     contradicted = any(one and other and one != other for one, other in common)
     unknown = not all(one and other for one, other in common)
-    one_tool = told_imported(a.run.manifest) == told_imported(b.run.manifest)
+    one_tool = source_tool(a.run.manifest) == source_tool(b.run.manifest)
     by_id = 0 if contradicted or (unknown and not one_tool) else len(common)
     found: dict[UnitKey, int] = {"id": by_id}
     for units in ("content", "input"):
@@ -251,7 +251,7 @@ def _most_pairs(a: _Units, b: _Units) -> UnitKey:
 
 
 def _under(records: Records, a: _Units, pairs: Sequence[tuple[int, int]]) -> Records:
-    """Return records of B with A's ids and content hashes for the units that match."""
+    """Return the records of B with the ids and content hashes of the matching units of A."""
     starts = unit_starts(records.unit_id)
     ids = [str(unit) for unit in records.unit_id[starts]]
     hashes = [str(digest) for digest in records.content_hash[starts]]

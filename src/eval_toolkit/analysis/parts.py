@@ -28,7 +28,7 @@ class Requested:
         return self.metric if isinstance(self.metric, str) else self.metric.name
 
     def is_of(self, scorer: str) -> bool:
-        """Return whether the request includes a scorer of A."""
+        """Return whether the request applies to a scorer of A."""
         return self.system in (None, scorer)
 
 

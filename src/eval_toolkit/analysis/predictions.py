@@ -71,7 +71,7 @@ def one_subject(
         known = sorted(set(have.tolist()))
         if wanted is None and len(known) > 1:
             raise InvalidInputError(
-                f"{name} holds {len(known)} {field}, {_listed(known)}; choose one with {argument}="
+                f"{name} contains {len(known)} {field}, {_listed(known)}; choose one with {argument}="
             )
         if wanted is not None and wanted not in known:
             has = _listed(known) if known else f"no column of {field}"
@@ -156,7 +156,7 @@ def bootstrap_metric_from_predictions(
     n_resamples, confidence, executor
         As in `bootstrap_ci`.
     rng, seed : int, Generator, …, default 42
-        Random seed or generator; give only one of the two.
+        Random seed or generator; pass only one of the two.
     metric : str, MetricSpec or callable, default "pr_auc"
         Name such as ``f1@0.5``, as accepted by `metric_specs.named`, spec, or function of (y_true, y_score).
     method : str, optional
@@ -244,7 +244,7 @@ def paired_diff_from_prediction_refs(
     n_resamples, confidence, executor
         As in `paired_bootstrap_diff`.
     rng, seed : int, Generator, …, default 42
-        Random seed or generator; give only one of the two.
+        Random seed or generator; pass only one of the two.
     metric, groups
         As in `bootstrap_metric_from_predictions`.
     method : {"percentile", "delong"}, optional

@@ -60,7 +60,7 @@ class RowsAt(Displayed):
         return f"RowsAt(n={len(self)}, n_positive={n_positive}, threshold={threshold})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "region": self.region,
             "threshold": self.threshold,
@@ -98,7 +98,7 @@ def rows_at(
     min_precision : float, optional
         Select rows at or above the lowest threshold with at least this precision.
     thresholds : tuple of (low, high), optional
-        Select rows with ``low <= score < high``; a ``high`` of None means no upper end.
+        Select rows with ``low <= score < high``; a ``high`` of None means no upper limit.
     reader : PredictionReader, optional
         Custom reader for other formats.
     scorer, slice : str, optional
@@ -136,7 +136,7 @@ def rows_at(
     """
     given = [max_fpr is not None, min_precision is not None, thresholds is not None]
     if sum(given) != 1:
-        raise InvalidInputError("give exactly one of `max_fpr`, `min_precision` and `thresholds`")
+        raise InvalidInputError("pass exactly one of `max_fpr`, `min_precision` and `thresholds`")
     low, high, words = _demand(max_fpr, min_precision, thresholds)
     loaded = load_predictions(ref, reader=reader)
     in_file = one_subject(loaded, scorer=scorer, slice=slice)

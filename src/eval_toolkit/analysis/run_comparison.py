@@ -79,7 +79,7 @@ class RunComparison(Tabled):
         return ", ".join(repr(self.address(cell)) for cell in self.cells) or "no cells"
 
     def place(self, cell: RunDifference) -> str:
-        """Return the display name of a cell's slice, or of its part of the slice."""
+        """Return the display name of a slice, or of a part within it."""
         if cell.part == WHOLE:
             return cell.slice
         several = len({one.slice for one in self.cells}) > 1
@@ -100,7 +100,7 @@ class RunComparison(Tabled):
         return [cell.to_dict() for cell in self.cells]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "run_a": self.run_a,
             "run_b": self.run_b,
@@ -119,7 +119,7 @@ class RunComparison(Tabled):
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Describe each slice and scorer whose units were not all compared."""
+        """Describe each slice and scorer for which some units were not compared."""
         return tuple(
             dict.fromkeys(
                 f"{in_words(cell.slice, cell.part, cell.scorer)}: left out {cell.n_only_a} units only in A, {cell.n_only_b} only in B, "
@@ -174,7 +174,7 @@ def _line(cell: RunDifference) -> list[CellLike]:
 
 
 def in_words(slice_name: str, part: str, scorer: str) -> str:
-    """Return a slice, part and scorer as text.
+    """Describe a slice, part and scorer.
 
     Examples
     --------

@@ -8,17 +8,17 @@ from typing import Any
 from eval_toolkit import metric_specs as ms
 from eval_toolkit.analysis.differences import Decision, Task
 from eval_toolkit.analysis.directions import agreed, stated_by, stated_in
-from eval_toolkit.analysis.folding import Fold, folds_of
+from eval_toolkit.analysis.folds import Fold, folds_of
 from eval_toolkit.analysis.matching import (
     MatchSpec,
     any_imported,
     matched_records,
     renamed,
     renamed_columns,
-    told_imported,
+    source_tool,
 )
-from eval_toolkit.analysis.named import higher_is_better
-from eval_toolkit.analysis.rolled import changed_settings
+from eval_toolkit.analysis.name_directions import higher_is_better
+from eval_toolkit.analysis.rollout_settings import changed_settings
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.metric_specs import at_threshold as op_metric_specs
 from eval_toolkit.metric_specs.columns import ATTACKED
@@ -191,7 +191,7 @@ def _known(run: Run) -> _Known:
 def _slice_names(
     a: Run, b: Run, of_a: _Known, of_b: _Known, given: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return B's names for slices of A: as given, or the only slice of each run."""
+    """Return B's names for the slices of A: as given, or the only slice of each run."""
     in_a, in_b = (list(dict.fromkeys(slice_ for slice_, _ in of)) for of in (of_a, of_b))
     for run, names, have in ((a, given.keys(), in_a), (b, given.values(), in_b)):
         for name in names:
@@ -207,7 +207,7 @@ def _slice_names(
 def _check_metrics(
     metrics: Mapping[str, str], *sides: tuple[Mapping[str, Any], Records | None, Run]
 ) -> None:
-    """Raise if a run lacks one of the given metrics, so that wrong pairs are not ignored."""
+    """Raise if a run lacks one of the given metrics, so that incorrect pairs are not ignored."""
     for names, (block, records, run) in zip(
         (list(metrics), list(metrics.values())), sides, strict=True
     ):
@@ -230,7 +230,7 @@ def _only_columns(a: Records | None, b: Records | None) -> dict[str, str]:
 
 
 def _under_our_names(known: _Known, theirs: Mapping[str, str]) -> _Known:
-    """Return the blocks of B under A's slice names; conflicting slices are dropped."""
+    """Return the results of B under A's slice names; conflicting slices are dropped."""
     ours = {name: our for our, name in theirs.items()}
     keys = {
         key: (ours.get(key[0], key[0]), key[1])
@@ -299,7 +299,7 @@ def _listed(known: _Known) -> str:
 def tasks_for(
     subject: Subject, metrics: Sequence[MetricSpec | str], specs: Sequence[MetricSpec] = ()
 ) -> list[Task]:
-    """Return the comparisons to make on the subject's records.
+    """Return the comparisons to make on a subject's records.
 
     ``specs`` resolve names that do not determine a metric by themselves.
     """
@@ -317,18 +317,18 @@ def tasks_for(
 
 
 def _stored_as(name: str, subject: Subject) -> str | None:
-    """Return the name under which a metric is stored, if it is."""
+    """Return the name under which a metric is stored; None if it is not stored."""
     names = (name, stored_name(name))
     return next((one for one in names if one in subject.block_a or one in subject.block_b), None)
 
 
 def _spec_task(spec: MetricSpec) -> Task:
-    """Return the comparison of a spec; without a stated direction its name decides."""
+    """Return the comparison for a spec; without an explicit direction, the name determines it."""
     return Task(spec.name, spec, getattr(spec, "higher_is_better", higher_is_better(spec.name)))
 
 
 def _as_stated(task: Task, subject: Subject) -> Task:
-    """Return the comparison with the direction stated in a manifest, which takes precedence."""
+    """Return the comparison with the direction recorded in a manifest, which takes precedence."""
     stated = [
         *stated_by(subject.stated_a, {}, task.name),
         *stated_by(subject.stated_b, {}, task.name),
@@ -375,12 +375,12 @@ def _is_metric(name: str, cell: Any) -> bool:
 
 
 def is_stated(cell: Any) -> bool:
-    """Return whether a cell is a number stated in another tool's log, without records."""
+    """Return whether a cell is a number reported in another tool's log, without records."""
     return _details(cell).get("stated") is True
 
 
 def stated_note(subjects: Sequence[Subject]) -> str:
-    """Return a note on numbers from logs that cannot be compared."""
+    """Return a note on reported numbers that cannot be compared."""
     names = dict.fromkeys(
         name
         for subject in subjects
@@ -526,9 +526,9 @@ def check_versions(
 ) -> dict[str, tuple[str | None, str | None]]:
     """Return the compared objects whose versions differ; raise unless that is allowed.
 
-    Scorers with different names are expected to differ and are not checked, nor is anything that
-    another tool's log does not state. For rollout runs, settings that change the numbers computed
-    from the same answers must also agree.
+    Scorers with different names are expected to differ and are not checked, nor is anything missing
+    from another tool's log. For rollout runs, settings that change the numbers computed from the
+    same answers must also agree.
     """
     versions_a = manifest_a.get("versioned_objects") or {}
     versions_b = manifest_b.get("versioned_objects") or {}
@@ -542,7 +542,7 @@ def check_versions(
             if name.startswith(("grader:", "text_scorer:"))
         ),
     }
-    if any(told_imported(manifest) for manifest in (manifest_a, manifest_b)):
+    if any(source_tool(manifest) for manifest in (manifest_a, manifest_b)):
         compared &= {*versions_a} & {*versions_b}
     changes: dict[str, tuple[str | None, str | None]] = {
         name: (versions_a.get(name), versions_b.get(name))

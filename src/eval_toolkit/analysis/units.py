@@ -63,7 +63,7 @@ class UnitValues:
         """Return one value per unit from its measured attempts, and which units have one.
 
         The value is the mean of the attempts, or the result of a spec for several attempts; for
-        texts, the text itself, or a tuple if there are several attempts.
+        strings, the string itself, or a tuple if there are several attempts.
         """
         if not len(self.starts):
             return np.zeros(0), np.zeros(0, dtype=np.bool_)
@@ -85,7 +85,7 @@ class UnitValues:
         return found
 
     def groups(self, at: IntArray) -> NDArray[Any]:
-        """Return the groups of some of the units."""
+        """Return the groups of the selected units."""
         return np.asarray(self.records.group[self.starts].astype(str)[at])
 
     def failure(self, column: str, at: IntArray) -> str:
@@ -135,7 +135,7 @@ class CommonUnits:
         return shared_groups(sides)
 
     def part(self, name: str) -> NDArray[Any] | None:
-        """Return the part of a named slice each unit belongs to in A; None without the slice."""
+        """Return the part of the slice to which each unit of A belongs; None without that slice."""
         slices = self.a.records.slices
         return slices[name][self.a.starts].astype(str)[self.in_a] if name in slices else None
 
@@ -156,7 +156,7 @@ class CommonUnits:
         )
 
     def lacking(self, column: str) -> str:
-        """Return the sides without a column: "A", "B", "A and B", or ""."""
+        """Return which sides lack a column: "A", "B", "A and B", or ""."""
         sides = (("A", self.a), ("B", self.b))
         return " and ".join(name for name, side in sides if column not in side.records.columns)
 
@@ -191,8 +191,8 @@ class CommonUnits:
 def shared_groups(sides: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
     """Return the group of each unit, from the sides that have groups.
 
-    None if the units are independent. Two sides with groups that partition the units differently
-    are an error.
+    The result is None if the units are independent. Two sides with groups that partition the units
+    differently are an error.
 
     Examples
     --------
@@ -214,7 +214,7 @@ def shared_groups(sides: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
 
 
 def _same_partition(first: NDArray[Any], second: NDArray[Any]) -> bool:
-    """Return whether two groupings define the same partition, regardless of names."""
+    """Return whether two groupings define the same partition, regardless of their names."""
     pairs = {*zip(first.tolist(), second.tolist(), strict=True)}
     return len(pairs) == len(set(first.tolist())) == len(set(second.tolist()))
 
@@ -249,7 +249,7 @@ def common_units(a: Records, b: Records, *, on_mismatch: str, where: str) -> Com
         raise ArtifactError(
             f"{where}: unit {str(ids[row])!r} has a different {what} in B than in A "
             f"({int(differs.sum())} of {len(ids)} common units differ); it is not the same unit. "
-            "Leave them out with on_mismatch='drop'"
+            "Exclude them with on_mismatch='drop'"
         )
     keep = ~differs
     return CommonUnits(

@@ -140,8 +140,8 @@ def load_predictions(
     ref : PredictionArtifactRef or mapping
         Reference, or its ``to_dict()``.
     reader : PredictionReader, optional
-        Reader of the file; by default the built-in one for ``ref.media_type``. A custom reader is
-        given the URI unchanged, or a verified copy if there is a hash.
+        Reader of the file; by default the built-in one for ``ref.media_type``. A custom reader
+        receives the URI unchanged, or a verified copy if there is a hash.
     base : path, optional
         Base folder of relative paths; the current folder by default.
 
@@ -314,7 +314,7 @@ def write_predictions(
     labels, scores : array-like of shape (n,)
         0/1 labels and finite scores.
     row_ids : sequence, optional
-        Unique row ids; needed to pair this file with another one independent of row order.
+        Unique row ids; needed to pair this file with another one regardless of row order.
     texts : sequence, optional
         Scored texts. Only a hash of text and label is stored, as ``content_hash``.
     content_hashes : sequence of str, optional
@@ -351,7 +351,7 @@ def write_predictions(
     (2, 64, 'row_id')
     """
     if known["texts"] is not None and known["content_hashes"] is not None:
-        raise InvalidInputError("give `texts` or `content_hashes`, not both")
+        raise InvalidInputError("pass either `texts` or `content_hashes`, not both")
     where = str(path)
     media = media_type or tables.media_type_of(name_of(where) if is_remote(where) else where)
     reader_for(media)  # refuse to write what cannot be loaded

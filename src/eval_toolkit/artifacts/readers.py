@@ -29,9 +29,9 @@ class _TableReader:
     media_type: ClassVar[str]
 
     def read_predictions(self, uri: str, *, columns: Mapping[str, str]) -> Mapping[str, Any]:
-        """Return the named columns: scores as numbers, all others as text.
+        """Return the named columns: scores as numbers, all others as strings.
 
-        Labels are numbers if all are 0 or 1, true or false, otherwise texts.
+        Labels are numbers if all are 0 or 1, true or false, otherwise strings.
 
         Parameters
         ----------

@@ -27,7 +27,7 @@ def _text(value: Any, name: str) -> str:
 
 
 def _keys(payload: Any, cls: type, what: str, *, strict: bool) -> dict[str, Any]:
-    """Return the known keys of a stored mapping; raise for misspelt keys."""
+    """Validate the keys of a stored mapping; raise for misspelt keys."""
     if not isinstance(payload, Mapping):
         raise InvalidTypeError(f"{what} must be a mapping, got {type(payload).__name__}")
     known = [item.name for item in fields(cls)]
@@ -54,7 +54,7 @@ class PredictionColumns:
     scorer, slice, text : str, optional
         Columns of the scorer name, the slice name and the text.
     provenance : mapping of str to str
-        Further informative columns, by role.
+        Additional informative columns, by role.
     group : str, optional
         Column of groups; rows of a group are not independent.
 
@@ -186,7 +186,7 @@ class PredictionArtifactRef(Displayed):
         return replace(self, uri=address_of(self.uri))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; hash, row count and metadata only if they are known.
+        """Return a JSON-serialisable dict; hash, row count and metadata only if they are known.
 
         User, password and query are removed from addresses, so that no secrets are stored.
         """

@@ -17,7 +17,7 @@ _SCHEME = re.compile(rf"(?:{_NAME}::)*{_NAME}://")
 _USER = re.compile(r"(?<=://)[^/?#\s]*@")
 _REST = re.compile(r"([?#]).*", re.DOTALL)
 _GIVEN_USER = re.compile(r"://([^/?#\s]*)@")
-# Within text, an address may have a single slash, as in paths, and ends at white space.
+# Within text, an address may have a single slash, as in paths, and ends at whitespace.
 _USER_IN_TEXT = re.compile(rf"({_NAME}://?)[^/?#\s]*@")
 _REST_IN_TEXT = re.compile(rf"({_NAME}:/[^\s?#'\"<>]*[?#])(?!…)[^\s'\"<>]*?(?=:?(?:[\s'\"<>]|$))")
 _SHORTEST_SECRET = 4
@@ -56,7 +56,7 @@ def address_of(uri: str) -> str:
 
 
 def without_secrets(text: str, given: Iterable[str] = ()) -> str:
-    """Return a text with secrets removed: those of addresses in it and of given addresses.
+    """Return a string with secrets removed: those of addresses in it and of given addresses.
 
     User, password and query of the ``given`` addresses are removed wherever they occur, since
     messages may contain truncated arguments.
@@ -161,7 +161,7 @@ def remove(uri: str) -> None:
 def _failing(uri: str, doing: str) -> Iterator[Any]:
     """Yield fsspec; convert its errors to one-line messages without secrets.
 
-    Errors are raised without their cause, which may contain the full address.
+    Errors are raised without the original exception, which may contain the full address.
     """
     shown = address_of(uri)
     if _TEMPLATED.search(uri):
@@ -172,17 +172,17 @@ def _failing(uri: str, doing: str) -> Iterator[Any]:
     try:
         yield fsspec
     except ImportError as error:  # s3fs, gcsfs … are separate packages
-        raise MissingExtraError(f"{shown}: cannot be {doing}: {_said(error, uri)}") from None
+        raise MissingExtraError(f"{shown}: cannot be {doing}: {_error_text(error, uri)}") from None
     except Exception as error:  # every file system raises its own exceptions
         why: BaseException = error
         while isinstance(why, FileNotFoundError) and why.__cause__:
             why = why.__cause__  # "not found" may hide a refused or failed connection
         absent = isinstance(why, FileNotFoundError) or getattr(why, "status", None) == 404
-        said = "it does not exist" if absent else _said(why, uri)
+        said = "it does not exist" if absent else _error_text(why, uri)
         raise ArtifactError(f"{shown}: cannot be {doing}: {said}") from None
 
 
-def _said(error: BaseException, uri: str) -> str:
+def _error_text(error: BaseException, uri: str) -> str:
     said = " ".join(str(error).replace(uri, address_of(uri)).split()) or type(error).__name__
     safe: str = redact_secrets(without_secrets(said, [uri]))
     return safe

@@ -53,7 +53,7 @@ Problem = tuple[tuple[str, ...], str]
 
 
 def _first(value: Any, schema: Any, root: dict[str, Any], place: tuple[str, ...]) -> Problem | None:
-    """Return the first problem of a value, in document order."""
+    """Return the first violation in a value, in document order."""
     if schema is True:
         return None
     if "$ref" in schema:
@@ -124,7 +124,7 @@ def _combined(
 def _one_of(
     value: Any, schema: Any, root: dict[str, Any], place: tuple[str, ...]
 ) -> Problem | None:
-    """Return the problem with one of several alternatives, which differ in required keys."""
+    """Return the violation of several alternatives, which differ in required keys."""
     schema = _target(schema["$ref"], root) if "$ref" in schema else schema
     for name in schema.get("required", ()) if isinstance(value, dict) else ():
         if name not in value:

@@ -1,4 +1,4 @@
-"""Strict JSON: conversion to plain types, atomic writing, and strict reading."""
+"""Strict JSON: conversion to JSON types, atomic writing, and strict reading."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ _STRATEGIES = ("skipped", "null", "raise")
 
 
 def sanitize_for_json(payload: Any, *, nan_strategy: str = "skipped") -> Any:
-    """Return the payload in plain JSON types without NaN or infinities.
+    """Return the payload as JSON types without NaN or infinities.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def sanitize_for_json(payload: Any, *, nan_strategy: str = "skipped") -> Any:
         Mappings (keys become strings), sequences, sets, numpy scalars and arrays, dataclasses and
         objects with ``to_dict``; anything else becomes ``str(value)``.
     nan_strategy : {"skipped", "null", "raise"}, default "skipped"
-        Whether a number that is not finite becomes a skipped cell, becomes None, or raises.
+        Whether a non-finite number becomes a skipped cell, becomes None, or raises.
 
     Returns
     -------

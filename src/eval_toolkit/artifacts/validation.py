@@ -163,7 +163,7 @@ def validate_payload(payload: Any, schema_name: str) -> None:
 
 
 def validate_results(payload: Any) -> None:
-    """Raise unless a payload is a valid ``results.json`` (a `RunResult` or its dict).
+    """Raise if a payload is not a valid ``results.json`` (`RunResult` or dict).
 
     Examples
     --------
@@ -173,7 +173,7 @@ def validate_results(payload: Any) -> None:
 
 
 def validate_manifest(payload: Any) -> None:
-    """Raise unless a payload is a valid manifest of its stated version.
+    """Raise unless a payload is a valid manifest of the version that it states.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def validate_manifest(payload: Any) -> None:
 
 
 def validate_prediction_artifact_ref(payload: Any) -> None:
-    """Raise unless a payload is a valid prediction reference (or its dict).
+    """Raise if a payload is not a valid prediction reference (an object or its dict).
 
     Examples
     --------

@@ -26,8 +26,8 @@ DEFAULT_FN_COST = 10.0
 def _cut(if_negative: float, if_positive: float, prior: float, score_prior: float) -> float:
     """Return the score at which two actions have the same expected cost.
 
-    The first action costs ``if_negative`` more if the row is negative, the second ``if_positive``
-    more if it is positive. The score is calibrated at prevalence ``score_prior``.
+    The first action costs ``if_negative`` more on negative rows, the second ``if_positive`` more on
+    positive rows. The score is calibrated at prevalence ``score_prior``.
     """
     against = if_negative * (1.0 - prior) * score_prior
     in_favour = if_positive * prior * (1.0 - score_prior)
@@ -204,7 +204,7 @@ class CostMatrix:
             raise InvalidInputError("`abstain` needs a cost matrix with an `abstain_cost`")
         if abstain and threshold is not None:
             raise InvalidInputError(
-                "give `threshold` or `abstain`, not both: `abstain_band` sets its own thresholds"
+                "pass either `threshold` or `abstain`, not both: `abstain_band` sets its own thresholds"
             )
         cut = self.bayes_threshold if threshold is None else checked_threshold(threshold)
         error_cost = np.where(labels, self.fn_cost, self.fp_cost)
@@ -215,7 +215,7 @@ class CostMatrix:
         return float(np.average(cost, weights=weights))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types, with the threshold and the band."""
+        """Return a JSON-serialisable dict, with the threshold and the band."""
         band = self.abstain_band
         return {
             "prior": self.prior,

@@ -245,7 +245,7 @@ def fit_beta_calibrator(y_true: ArrayLike, y_score: ArrayLike) -> BetaMap:
 
 
 def _best_face(features: FloatArray, targets: FloatArray) -> tuple[FloatArray, float]:
-    """Return the best fit with at least one slope equal to zero and the other non-negative."""
+    """Return the best fit with at least one zero slope and the other non-negative."""
     rate = targets.mean()
     fits = [(np.zeros(2), float(np.log(rate / (1.0 - rate))))]
     for column in (0, 1):

@@ -30,7 +30,7 @@ def flat_scores(y_score: ArrayLike) -> FloatArray:
 
 
 def probabilities(scores: FloatArray, hint: str = "") -> FloatArray:
-    """Return ``scores``; raise for the first outside [0, 1]."""
+    """Return ``scores``; raise for the first value outside [0, 1]."""
     outside = (scores < 0.0) | (scores > 1.0)
     if outside.any():
         row = int(np.argmax(outside))

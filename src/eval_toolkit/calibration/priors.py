@@ -63,7 +63,7 @@ def _density_ratios(scores: FloatArray, prior: float) -> tuple[FloatArray, Float
 def prior_shift_weights(
     y_true: ArrayLike, *, to_prior: float, sample_weight: ArrayLike | None = None
 ) -> FloatArray:
-    """Return row weights with which weighted metrics estimate metrics at another prevalence.
+    """Return row weights for estimating metrics at another prevalence.
 
     Parameters
     ----------

@@ -157,7 +157,7 @@ def _grouped_ends(
 def _each_score_once(bins: ReliabilityCurve) -> ReliabilityCurve:
     """Merge neighbouring bins that contain a single common score.
 
-    They share one mean and one frequency; separately, their intervals would be too wide.
+    They have the same mean and frequency; separate intervals would be too wide.
     """
     single = bins.bin_lower == bins.bin_upper
     same = single[1:] & single[:-1] & (bins.bin_lower[1:] == bins.bin_lower[:-1])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
+    from eval_toolkit.claims.evaluation import claim_gate, evaluate_gate
     from eval_toolkit.claims.files import Claim, Requirement, load_claims
     from eval_toolkit.claims.gates import (
         cell_threshold_gate,
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
         required_scorer_gate,
         required_slice_gate,
     )
-    from eval_toolkit.claims.gating import claim_gate, evaluate_gate
     from eval_toolkit.claims.reports import (
         ClaimReport,
         ClaimResult,
@@ -79,7 +79,7 @@ __getattr__ = names_on_use(
             "minimum_slice_size_gate paired_diff_present_gate required_metric_gate "
             "required_scorer_gate required_slice_gate"
         ),
-        "gating": "claim_gate evaluate_gate",
+        "evaluation": "claim_gate evaluate_gate",
         "reports": "ClaimReport ClaimResult ClaimSpec EvidenceGate GateResult evaluate_claims",
         "run_gates": (
             "external_diagnostic_gate headline_present_gate no_leakage_errors_gate "

@@ -1,4 +1,4 @@
-"""Metadata of evidence: axes, pairing of rows, and the use of aggregates."""
+"""Metadata of evidence: axes, pairing of rows, and use of aggregates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,9 +18,9 @@ EvidenceStatus: TypeAlias = Literal["inferential", "descriptive", "diagnostic", 
 
 def _named(value: Any, name: str) -> None:
     if not isinstance(value, str):
-        raise InvalidTypeError(f"`{name}` must be text, got {value!r}")
+        raise InvalidTypeError(f"`{name}` must be a string, got {value!r}")
     if not value:
-        raise InvalidInputError(f"`{name}` is empty; it must be a non-empty text")
+        raise InvalidInputError(f"`{name}` is empty; it must be a non-empty string")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class EvidenceAxis(Displayed):
         _named(self.name, "name")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {"name": self.name, "value": self.value}
 
 
@@ -65,7 +65,7 @@ class PairingMetadata(Displayed):
         _named(self.unit, "unit")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "paired": self.paired,
             "unit": self.unit,
@@ -101,7 +101,7 @@ class AggregateEvidence(Displayed):
         object.__setattr__(self, "axes", tuple(self.axes))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "status": self.status,
             "method": self.method,

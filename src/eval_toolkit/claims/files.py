@@ -271,7 +271,7 @@ def _check_form(table: Mapping[str, Any]) -> None:
 
 def _text(value: Any, key: str) -> str:
     if not isinstance(value, str) or not (value or key == "description"):
-        raise InvalidInputError(f"`{key}` is {value!r}; it must be a non-empty text")
+        raise InvalidInputError(f"`{key}` is {value!r}; it must be a non-empty string")
     return value
 
 

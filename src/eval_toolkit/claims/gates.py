@@ -116,7 +116,7 @@ def required_metric_gate(
     slice_name, scorer : str
         Names; dots are not separators.
     metric_path : str or sequence of str
-        Path of the metric in the scorer's results. A text is matched greedily, so that names with
+        Path of the metric in the scorer's results. A string is matched greedily, so that names with
         dots (``recall_at_fpr_0.01``) are found; a sequence contains the keys one by one.
     severity : {"error", "warning"}, default "error"
         Severity of a failure.
@@ -148,7 +148,7 @@ def required_metric_gate(
 def _metric(
     result: Payload, slice_name: str, scorer: str, path: MetricPath
 ) -> tuple[float | None, str, Any]:
-    """Return a metric of a scorer as in `number_at`; the reason completes a sentence."""
+    """Return a metric of a scorer as in `number_at`, or a clause explaining its absence."""
     block = block_of(Results.of(result), slice_name, scorer)
     if reason := absence(block):
         return None, f"is missing: the scorer {was(reason)}", None
@@ -224,7 +224,7 @@ def cell_threshold_gate(
     ----------
     address : str or Address
         ``metric @ part / system``, such as ``exact_match @ subject=Africa / model-b``. Part and
-        system may be left out if they are unambiguous.
+        system may be omitted if they are unambiguous.
     op, threshold, severity
         As in `metric_threshold_gate`.
     bound : {"value", "ci_low", "ci_high"}, default "value"
@@ -342,14 +342,14 @@ def low_fpr_feasibility_gate(
     confidence: float = 0.95,
     severity: Severity = "error",
 ) -> EvidenceGate:
-    """Pass if the slice has enough negatives to show the claimed false-positive rate.
+    """Pass if the slice has enough negatives to demonstrate the claimed false-positive rate.
 
     Parameters
     ----------
     slice_name : str
         Name of the slice; dots are not separators.
     max_fpr : float
-        False-positive rate to be shown, in (0, 1].
+        False-positive rate to demonstrate, in (0, 1].
     confidence : float, default 0.95
         Confidence level of the two-sided Wilson interval.
     severity : {"error", "warning"}, default "error"

@@ -27,22 +27,22 @@ class _Trail:
 
 
 def shown(path: MetricPath) -> str:
-    """Return a path as text, for names and messages."""
+    """Return a path as a string for names and messages."""
     if isinstance(path, str):
         keys: Sequence[str] = [path]
     elif isinstance(path, Sequence):
         keys = path
     else:
-        raise InvalidTypeError(f"a path must be a text or a list of keys, got {path!r}")
+        raise InvalidTypeError(f"a path must be a string or a list of keys, got {path!r}")
     if not keys or not all(isinstance(key, str) and key for key in keys):
-        raise InvalidInputError(f"a path must be a non-empty text or list of keys, got {path!r}")
+        raise InvalidInputError(f"a path must be a non-empty string or list of keys, got {path!r}")
     return ".".join(keys)
 
 
 def lookup(payload: Any, path: MetricPath) -> Any:
     """Return the object at a path, or raise `MissingColumnError` (a KeyError).
 
-    A text is matched greedily: the longest existing key is used, so that
+    A string is matched greedily: the longest existing key is used, so that
     ``recall_at_fpr_0.01.value`` finds the key ``recall_at_fpr_0.01``. The bounds of a cell's
     interval are attributes of the cell itself, ``pr_auc.ci_low``.
 
@@ -121,7 +121,8 @@ def _step(node: Any, key: str) -> tuple[Any] | None:
 def absence(node: Any) -> str:
     """Return the reason why a cell or a scorer's results lack a value; "" if they have one.
 
-    A mean over folds has no value if a fold has none, since the rest is a different set of rows.
+    A mean over folds has no value if any fold lacks one, since the other folds are a different set
+    of rows.
     """
     if not isinstance(node, Mapping):
         return ""
@@ -156,7 +157,7 @@ def _absent_folds(cell: Mapping[str, Any], details: Mapping[str, Any]) -> str:
 
 
 def was(reason: str) -> str:
-    """Return "was skipped: why" or "failed: why" to complete a sentence."""
+    """Return "was skipped: reason" or "failed: reason", to complete a sentence."""
     state, _, why = reason.partition(": ")
     return f"was skipped: {why}" if state == "skipped" else f"failed: {why}"
 
@@ -190,7 +191,7 @@ def _tested(results: Results, name: str) -> list[tuple[str, str]]:
 
 
 def _place(results: Results, name: str) -> tuple[str, str]:
-    """Return the slice and the part denoted by a name."""
+    """Return the slice and the part that a name denotes."""
     found = results.named(name)
     if not found:
         results.entry(name)  # raises an error that lists the existing names
@@ -228,13 +229,13 @@ def number_at(payload: Any, path: MetricPath) -> tuple[float | None, str, Any]:
 
 
 def blocks(results: Results) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Yield (where, scorer, results) for every scorer: slices, then their parts and folds."""
+    """Yield (location, scorer, results) for every scorer: slices, then their parts and folds."""
     for slice_name, part, scorer, block in results.blocks():
         yield slice_name if part == WHOLE else f"{slice_name}, {part}", scorer, block
 
 
 def has(payload: Mapping[str, Any], path: MetricPath) -> bool:
-    """Return whether a non-empty object lies at a path."""
+    """Return whether there is a non-empty object at a path."""
     try:
         return lookup(payload, path) not in (None, {}, [])
     except MissingColumnError:

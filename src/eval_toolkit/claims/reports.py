@@ -47,7 +47,7 @@ class GateResult(Displayed):
         validation.choice(self.severity, "severity", _SEVERITIES)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "name": self.name,
             "passed": self.passed,
@@ -148,7 +148,7 @@ class ClaimSpec:
         for argument in ("name", "mode"):
             value = getattr(self, argument)
             if not isinstance(value, str) or not value:
-                raise InvalidInputError(f"`{argument}` is {value!r}; it must be a non-empty text")
+                raise InvalidInputError(f"`{argument}` is {value!r}; it must be a non-empty string")
         given: Any = self.gates
         if not isinstance(given, Iterable) or isinstance(given, str):
             raise InvalidTypeError(f"claim {self.name!r}: `gates` must be a list of gates")
@@ -207,7 +207,7 @@ class ClaimResult(Displayed):
         return tuple(gate for gate in self.gates if not gate.passed)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "name": self.name,
             "mode": self.mode,
@@ -280,7 +280,7 @@ class ClaimReport(Tabled):
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "claims": [claim.to_dict() for claim in self.claims],
             "has_failures": self.has_failures(),

@@ -253,7 +253,7 @@ def external_diagnostic_gate(
     """
     name = shown(path)
     if (op is None) != (threshold is None):
-        raise InvalidInputError("give both `op` and `threshold`, or neither")
+        raise InvalidInputError("pass both `op` and `threshold`, or neither")
     comparison = None if op is None or threshold is None else (op, *comparison_of(op, threshold))
 
     def decide(result: Payload, manifest: Payload) -> Verdict:

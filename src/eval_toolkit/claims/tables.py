@@ -71,7 +71,7 @@ def _numbers(claim: ClaimResult) -> tuple[Cell, Cell]:
     """Return the tested number and its bound, if the claim has them."""
     for evidence in claim.evidence.values():
         if "threshold" in evidence:
-            return _told(evidence.get("value"), evidence["op"], evidence["threshold"])
+            return _with_sign(evidence.get("value"), evidence["op"], evidence["threshold"])
         if "margin" in evidence:
             return _difference(evidence)
         if "lowest_bound" in evidence:
@@ -82,10 +82,10 @@ def _numbers(claim: ClaimResult) -> tuple[Cell, Cell]:
 def _difference(evidence: Mapping[str, Any]) -> tuple[Cell, Cell]:
     """Return the end of the interval of the difference that is compared with the margin."""
     if evidence["higher_is_better"]:
-        return _told(evidence.get("ci_low"), ">", -evidence["margin"])
-    return _told(evidence.get("ci_high"), "<", evidence["margin"])
+        return _with_sign(evidence.get("ci_low"), ">", -evidence["margin"])
+    return _with_sign(evidence.get("ci_high"), "<", evidence["margin"])
 
 
-def _told(value: float | None, sign: str, bound: float) -> tuple[Cell, Cell]:
+def _with_sign(value: float | None, sign: str, bound: float) -> tuple[Cell, Cell]:
     shown = ".3f" if value is None else digits(value, bound)
     return Number(value, shown), Number(bound, "g", bound=sign)

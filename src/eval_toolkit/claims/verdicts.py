@@ -62,9 +62,9 @@ def _check(
 
 
 def non_empty(value: str, name: str) -> str:
-    """Return a text; raise unless it is a non-empty string."""
+    """Return a string; raise if it is empty or of another type."""
     if not isinstance(value, str) or not value:
-        raise InvalidInputError(f"`{name}` is {value!r}; it must be a non-empty text")
+        raise InvalidInputError(f"`{name}` is {value!r}; it must be a non-empty string")
     return value
 
 
@@ -77,7 +77,7 @@ def comparison_of(
 
 
 def digits(value: float, limit: float) -> str:
-    """Return the format of a number: three decimals, or more if it then lies beyond a limit.
+    """Return the format of a number: three decimals, or more if rounding would cross a limit.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def compared(
     compare: Callable[[float, float], bool],
     limit: float,
 ) -> Verdict:
-    """Return the verdict of comparing a value with a limit, or the reason for its absence."""
+    """Return the verdict of comparing a value with a limit, or why there is no value."""
     evidence: dict[str, Any] = {"value": value, "op": op, "threshold": limit}
     if isinstance(found, Mapping):
         evidence["cell"] = found

@@ -54,7 +54,7 @@ def resamples_of(done: Outcome) -> list[int]:
 def blocks_page(
     done: Outcome, config: Mapping[str, Any], lead: Sequence[str], sampling: Sampling
 ) -> Page:
-    """Return the page of ``score``: the results, one table, and the reasons for empty cells."""
+    """Return the page of ``score``: the results, one table, and reasons for empty cells."""
     payload = {
         "schema_version": "v1",
         "run_id": done.results["run_id"],
@@ -122,7 +122,7 @@ def _by_place(blocks: Blocks, names: Mapping[tuple[str, str], str]) -> Table:
 
 
 def _reasons(blocks: Blocks, names: Mapping[tuple[str, str], str]) -> list[str]:
-    """Explain why cells have no value or a different kind of interval, once per reason."""
+    """Explain why cells have no value or a different type of interval, once per reason."""
     where: dict[tuple[str, str, str], list[str]] = {}
     for place, by_scorer in blocks.items():
         for block in by_scorer.values():

@@ -32,9 +32,9 @@ def with_interval(cell: MetricResult) -> Cell:
 def failures_table(
     cells: Mapping[str, MetricResult], title: str, *, zero: str = "as zero"
 ) -> Table:
-    """Return a table of the metrics with failures: the value under each failure policy.
+    """Return a table of metrics with failures, with the value under each failure policy.
 
-    Cells without failures are left out. ``zero`` is the heading of the column for ``--on-error
+    Cells without failures are omitted. ``zero`` is the heading of the column for ``--on-error
     as_zero``.
     """
     rows: Rows = [
@@ -103,7 +103,7 @@ def reasons(
 
 
 def judged(judge: tuple[str, Mapping[str, Any]]) -> str:
-    """Return the judge models and the cost of judging."""
+    """Describe the judge models and the cost of judging."""
     name, told = judge
     usage = told["usage_now"]
     parts = [f"judge {name} ({told['model']}): {told['n_asked']:,} requests sent"]

@@ -27,7 +27,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Joined:
-    """Rows that all systems have, with the method of pairing."""
+    """Rows common to all systems, and how they were paired."""
 
     rows: Predictions
     """Rows with the scores of each system, by its name."""
@@ -46,7 +46,7 @@ class Joined:
         return list(self.rows.scores)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         n_only = self.n_only or (0,) * len(self.names)
         a, b = n_only[:2]
         only: dict[str, Any] = {"n_only_a": a, "n_only_b": b}
@@ -78,7 +78,7 @@ class Joined:
 def joined_columns(path: str, wanted: Wanted) -> Joined:
     """Read two or more score columns of one file."""
     if len(wanted.scores) < 2:
-        raise click.UsageError("give two files, or one with two score columns: --score a --score b")
+        raise click.UsageError("pass two files, or one with two score columns: --score a --score b")
     found = read_predictions([path], wanted)
     if len(found.scores) != len(wanted.scores):
         twice = next(name for name in wanted.scores if wanted.scores.count(name) > 1)
@@ -91,7 +91,7 @@ def joined_files(files: Fetched, wanted: Wanted, on_mismatch: str) -> Joined:
     paths = files.paths
     if len(wanted.scores) not in (0, 1, len(paths)):
         raise click.UsageError(
-            f"give one --score for all files, or one for each of the {len(paths)}"
+            f"pass one --score for all files, or one for each of the {len(paths)}"
         )
     columns = [tables.column_names(path, wanted.file_format) for path in paths]
     keys = wanted.keys(columns)
@@ -134,7 +134,7 @@ def _read(path: str, wanted: Wanted, at: int, have: Sequence[str]) -> Prediction
 
 
 def _names_of(titles: Sequence[str]) -> list[str]:
-    """Return the names of the systems: the stems of the files if they differ, else ends of the paths."""
+    """Return names for the systems: file stems if they differ, else the ends of the paths."""
     files = [Path(title) for title in titles]
     stems = [stem_of(file)[0] or file.name for file in files]
     return distinct_names(stems, *ends_of(titles))
@@ -146,7 +146,8 @@ _ORDER = "row order (no common id column)"
 def _common_key(sides: Sequence[Predictions], keys: Sequence[str]) -> str | None:
     """Return the first column that identifies the rows of all files and has common values.
 
-    Without common values, return the first that identifies the rows: the message then says so.
+    If no column has common values, return the first one that identifies the rows, for the error
+    message.
     """
     if len(keys) < 2 and all(side.id for side in sides):
         return next(iter(keys), None)
@@ -158,7 +159,7 @@ def _common_key(sides: Sequence[Predictions], keys: Sequence[str]) -> str | None
 
 
 def _in_order(side: Predictions) -> Predictions:
-    """Return the rows in the order of the file, without ids."""
+    """Return the rows in file order, without ids."""
     return replace(side, id=None, ids=None).take(np.argsort(side.origin))
 
 
@@ -190,7 +191,7 @@ def _with_scores(first: Predictions, sides: Sequence[Predictions]) -> Prediction
 
 
 def _id_remedy(columns: Sequence[Sequence[str]]) -> str:
-    """Return a hint how to pair the rows by id."""
+    """Return a hint on how to pair the rows by id."""
     likely = _like_ids(columns)
     if likely:
         return f"pair by a column: pass --id {shlex.quote(likely[0])}"
@@ -204,7 +205,7 @@ def _by_id(
     policy: str,
     columns: Sequence[Sequence[str]],
 ) -> tuple[Predictions, str, tuple[int, ...], int]:
-    """Return the joined rows, how they were paired, and the numbers of rows left out."""
+    """Return the joined rows, how they were paired, and the numbers of excluded rows."""
     ids = []
     for side in sides:
         if side.ids is None:
@@ -275,12 +276,12 @@ def _like_ids(columns: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _in_file(side: Predictions) -> BoolArray:
-    """Return the labels in the order of the file."""
+    """Return the labels in file order."""
     return _in_order(side).y_true
 
 
 def _differences(one: Predictions, other: Predictions) -> dict[str, BoolArray]:
-    """Return the columns common to both files on the paired rows, and the rows that differ."""
+    """Return the columns common to both files for the paired rows, and the differing rows."""
     found: dict[str, BoolArray] = {"label": one.y_true != other.y_true}
     if one.hashes is not None and other.hashes is not None:
         known = (one.hashes != "") & (other.hashes != "")
@@ -294,7 +295,7 @@ def _differences(one: Predictions, other: Predictions) -> dict[str, BoolArray]:
 
 
 def _disagree(one: Parts, other: Parts) -> BoolArray:
-    """Return the rows whose values differ; 1 and 1.0 are equal."""
+    """Return the rows whose values differ; 1 equals 1.0."""
     place = {_canonical(name): at for at, name in enumerate(one.names)}
     mine = np.array([place[_canonical(name)] for name in one.names])
     theirs = np.array([place.get(_canonical(name), -1) for name in other.names])

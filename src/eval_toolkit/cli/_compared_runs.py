@@ -41,7 +41,7 @@ def opened_runs(paths: Sequence[str], wanted: Wanted) -> list[Run]:
 
 
 def distinct_names(*choices: Sequence[str]) -> list[str]:
-    """Return the first choice without duplicates; if there is none, number the last.
+    """Return the first candidate without duplicates; if there is none, number the last.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def distinct_names(*choices: Sequence[str]) -> list[str]:
 
 
 def ends_of(paths: Sequence[str]) -> list[list[str]]:
-    """Return the last part of each path, the last two parts, and so on to the whole paths.
+    """Yield the last component of each path, the last two, and so on up to the whole paths.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def compare_folders(
     sampling: Sampling,
     **options: Any,
 ) -> RunComparison:
-    """Compare two runs by the metrics of ``--metric``; other options as in the library."""
+    """Compare two runs by the metrics of ``--metric``; other options are as in the library."""
     if _EVERY in metrics and len(metrics) > 1:
         raise click.UsageError(
             f"--metric {_EVERY} selects every stored metric; do not combine it with others"

@@ -43,8 +43,8 @@ def copy_rows(
 ) -> None:
     """Copy rows of files to new files of the same format; text formats byte for byte.
 
-    Rows of Excel files are written as CSV. ``inputs`` are further files that must not be
-    overwritten. If the rows of a source cannot be separated, nothing is written.
+    Rows of Excel files are written as CSV. ``inputs`` are other files that must not be overwritten.
+    If the rows of a source cannot be separated, nothing is written.
     """
     used = {file.resolve() for file in (*(copy.source for copy in copies), *inputs)}
     for target in (target for copy in copies for target in copy.targets):
@@ -204,7 +204,7 @@ def _copy_parquet(source: Path, target: Path, rows: NDArray[Any]) -> None:
 
 
 def _metadata(stored: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return the metadata that can be written: UTF-8 texts with names unique up to case."""
+    """Return the metadata that can be written: UTF-8 strings with names unique up to case."""
     found: dict[str, tuple[str, str]] = {}
     for key, value in stored:
         try:

@@ -67,7 +67,7 @@ class Data:
 
     @property
     def has_texts(self) -> bool:
-        """Whether the rows have a single text column for comparisons."""
+        """Whether the rows have exactly one text column to compare."""
         return isinstance(self.rows.feature_col, str)
 
     @property
@@ -96,13 +96,15 @@ def data_options(command: _Command) -> _Command:
     @click.option(
         "--label",
         metavar="COLUMN",
-        help=f"Column of labels; by default one of {', '.join(LABELS)}, or like them, such as class.",
+        help=f"Label column; by default {', '.join(LABELS)}, or a similar name such as class.",
     )
     @click.option(
-        "--group", metavar="COLUMN", help="Column of groups: rows in one group are not independent."
+        "--group",
+        metavar="COLUMN",
+        help=("Group column; rows of the same group are not independent."),
     )
-    @click.option("--time", metavar="COLUMN", help="Column of times: numbers or ISO 8601.")
-    @click.option("--id", "id", metavar="COLUMN", help="Column of unique row ids.")
+    @click.option("--time", metavar="COLUMN", help="Time column: numbers or ISO 8601.")
+    @click.option("--id", "id", metavar="COLUMN", help="Column with unique row ids.")
     @label_options
     @file_options
     @functools.wraps(command)
@@ -165,9 +167,9 @@ def read_data(
     reading : Reading
         Formats and column names; columns that are not given are detected by their usual names.
     also : sequence of str
-        Further columns, read as text.
+        Additional columns, read as strings.
     others : bool
-        Whether to read columns without a role too, with their types in the file.
+        Whether to also read columns without a role, with their types in the file.
     needs_label, needs_text : bool
         Whether a file without such a column is rejected. Without labels, or with labels that
         are not two classes (see `Data.label_fault`), all labels are 0; without a text column, a
@@ -236,7 +238,7 @@ def _labels(
 
 
 def _label_column(file: Path, have: Sequence[str], asked: str | None, needed: bool) -> str | None:
-    """Return the column of labels; without a usual name, the one that `score` would take."""
+    """Return the label column; without a usual name, the one that `score` would use."""
     try:
         return named_column(file, have, asked, LABELS, "--label")
     except NoUsualColumnError:

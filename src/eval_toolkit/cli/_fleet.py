@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from eval_toolkit.cli._asking import Asked
 from eval_toolkit.cli._models import ModelChoice
 from eval_toolkit.cli._options import BACKENDS
+from eval_toolkit.cli._query_options import QueryOptions
 from eval_toolkit.cli._text import say
 from eval_toolkit.models.servers import the_server, user_server
 from eval_toolkit.runs.shards import Shard
@@ -68,7 +68,7 @@ def refuse_shard(shard: str | None) -> None:
 
 
 def shard_folder(
-    asked: Asked, shard: str | None, name: str, told: Mapping[str, Any]
+    asked: QueryOptions, shard: str | None, name: str, told: Mapping[str, Any]
 ) -> Path | None:
     """Return the folder of a run or of one shard of it; those of one run differ in the end."""
     folder = asked.folder(name, told)

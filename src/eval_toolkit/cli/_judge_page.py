@@ -57,7 +57,7 @@ def _cells(cell: MetricResult) -> list[CellLike]:
 
 
 def _meaning(name: str, cell: MetricResult) -> str:
-    """Describe on which side of one half the interval lies."""
+    """Describe whether the interval lies above, below or across one half."""
     if name not in ("win", "first_position") or cell.ci is None:
         return cell.reason or ""
     above, below = {

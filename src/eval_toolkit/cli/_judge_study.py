@@ -8,7 +8,13 @@ import click
 from eval_toolkit._internal.display import MISSING, Cell, Count, Estimate, Number, Page, Rows, Table
 from eval_toolkit._internal.words import number
 from eval_toolkit.analysis import JudgeStudy, judge_study
-from eval_toolkit.cli._judged import LABEL_RULES, Judged, LabelPlans, judged_options, label_plans
+from eval_toolkit.cli._human_labels import (
+    LABEL_RULES,
+    Judged,
+    LabelPlans,
+    judged_options,
+    label_plans,
+)
 from eval_toolkit.cli._options import Sampling, output_options, sampling_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._text import in_options
@@ -53,7 +59,7 @@ _MOST_CLASSES = 8
 @click.option(
     "--width",
     type=click.FloatRange(0, min_open=True),
-    help="Full width of the target interval; by default one that more labels can reach.",
+    help="Full width of the target interval; by default a width that more labels can achieve.",
 )
 @sampling_options(methods=False)
 @output_options
@@ -89,12 +95,12 @@ def study(
     if found.n_labels < found.n_records:
         rules = ("by-verdict",) if by_verdict else LABEL_RULES
         next_labels = label_plans(judged, width, sampling.confidence, rules)
-    output.emit(_Told(judged, found, next_labels, sampling).page(), inputs=judged.files)
+    output.emit(_StudyResult(judged, found, next_labels, sampling).page(), inputs=judged.files)
 
 
 @dataclass(frozen=True)
-class _Told:
-    """Results of a judge study, with options of their presentation."""
+class _StudyResult:
+    """Results of a judge study, with display options."""
 
     judged: Judged
     found: JudgeStudy

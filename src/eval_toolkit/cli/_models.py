@@ -43,7 +43,7 @@ _HTTP = (
     ),
     click.option("--model-id", metavar="NAME", help="openai: identity of the model in place of its address, for runs and caches that continue at another server."),
     click.option("--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True),
-                 metavar="S", help="openai: timeout of one request in seconds."),
+                 metavar="S", help="openai: timeout of a request in seconds."),
     click.option("--max-tries", type=click.IntRange(1), help="openai: maximum number of tries per request."),
     click.option("--rpm", "requests_per_minute", type=click.IntRange(1),
                  help="openai: maximum number of requests per minute."),
@@ -104,7 +104,7 @@ def model_options(command: _Command) -> _Command:
         "model_args",
         metavar="KEY=VALUE",
         multiple=True,
-        help="Further option of the model. Repeatable.",
+        help="Additional option of the model. Repeatable.",
     )(wrapped)
     for option in reversed(_HTTP):
         decorated = option(decorated)
@@ -166,7 +166,7 @@ def is_http(name: str) -> bool:
 
 
 def _nobody(message: str) -> None:
-    """Print nothing, since nothing is sent."""
+    """Print nothing, since no request is sent."""
 
 
 def _teller() -> Callable[[str], None]:
@@ -182,7 +182,7 @@ def _teller() -> Callable[[str], None]:
 
 
 def _texts(given: Any) -> Iterator[str]:
-    """Yield the texts in the arguments of a command."""
+    """Yield the strings in the arguments of a command."""
     if isinstance(given, str):
         yield given
     elif isinstance(given, Mapping):

@@ -1,4 +1,4 @@
-"""Resolve the names passed with ``--select``."""
+"""Resolve the values of ``--select``."""
 
 import math
 
@@ -12,7 +12,7 @@ SELECTOR_NAMES = ("max-f1", "youden-j", *(f"{name}=X" for name in TARGETS))
 
 
 def selector(asked: str) -> ThresholdSelector:
-    """Return the selector for ``max-f1``, ``recall=0.9`` … or a plugin's name."""
+    """Return the selector for ``max-f1``, ``recall=0.9`` … or the name of a plugin."""
     name, has_number, text = asked.partition("=")
     key = name.strip().lower().replace("_", "-")
     if key == "max-f1" and not has_number:
@@ -41,7 +41,7 @@ def _target(name: str, value: float) -> ThresholdSelector:
 
 def _offered_selector(asked: str) -> ThresholdSelector:
     """Return the selector of an installed package, or a built-in one by its full name."""
-    from eval_toolkit.cli._loaded import NamedSelector
+    from eval_toolkit.cli._loading import NamedSelector
     from eval_toolkit.harness.loading import SELECTORS
     from eval_toolkit.plugins import known_name, name_and_options
 

@@ -8,7 +8,7 @@ import click
 
 from eval_toolkit._internal.files import replace_atomic
 from eval_toolkit._internal.words import one_line
-from eval_toolkit.cli._next import next_line
+from eval_toolkit.cli._suggestions import next_line
 from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.tasks.questions import Columns, guess_columns
@@ -29,7 +29,8 @@ def new(
 ) -> None:
     """Write a task file for QUESTIONS, a table with a question and a reference per row.
 
-    The columns are guessed; comments explain every line, and the file is meant to be edited.
+    Columns are guessed from their names; the file is meant to be edited, and comments explain every
+    line.
     """
     file = Path(questions)
     target = Path(out) if out else file.with_name(f"{file.name.partition('.')[0]}.toml")

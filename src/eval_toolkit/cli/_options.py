@@ -25,7 +25,7 @@ RESAMPLES = click.IntRange(50, 1_000_000)  # minimum for the tails of a 95 % int
 
 @dataclass(frozen=True)
 class Sampling:
-    """Options of the intervals."""
+    """Options for confidence intervals."""
 
     confidence: float
     n_resamples: int
@@ -49,7 +49,7 @@ class Sampling:
         return intervals_made(self.confidence, self.n_resamples, self.seed, of_cells)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "confidence": self.confidence,
             "n_resamples": self.n_resamples,
@@ -62,28 +62,34 @@ _COLUMNS = (
     click.option(
         "--label",
         metavar="COLUMN",
-        help="Column of labels; by default label, y_true, y, target, class, truth, …",
+        help="Label column; by default label, y_true, y, target, class, truth, …",
     ),
     click.option(
         "--score",
         "scores",
         metavar="COLUMN",
         multiple=True,
-        help="Column of scores; by default score, prob, probability, p, proba, prediction, … "
-        "Repeatable.",
+        help=(
+            "Score column; by default score, prob, probability, p, proba, prediction, … Repeatable."
+        ),
     ),
     click.option(
         "--group",
         metavar="COLUMN",
-        help="Column of groups: rows in one group (one author, one template) are not independent.",
+        help=(
+            "Group column; rows of the same group (same author, same template) are not independent."
+        ),
     ),
     click.option(
         "--id",
         metavar="COLUMN",
-        help="Column of unique row ids; by default unit_id, row_id, id or one such as message_id.",
+        help=(
+            "Column with unique row ids; by default unit_id, row_id, id or a similar name such "
+            "as message_id."
+        ),
     ),
     click.option(
-        "--no-id", is_flag=True, help="Rows have no ids, whatever the columns are called."
+        "--no-id", is_flag=True, help="Rows have no ids, even if a column is named like an id."
     ),
 )
 _ROWS = (
@@ -91,18 +97,23 @@ _ROWS = (
         "--where",
         metavar="CONDITION",
         multiple=True,
-        help="Use only rows such as lang = 'de', score >= 0.5 and lang in ('de', 'fr'), "
-        "or lang is missing. Repeatable.",
+        help=(
+            "Use only the rows that satisfy a condition, e.g. lang = 'de', score >= 0.5 and "
+            "lang in ('de', 'fr'), or lang is missing. Repeatable."
+        ),
     ),
     click.option(
         "--drop-missing",
         is_flag=True,
-        help="Leave out rows without label, score, group or id, and count them.",
+        help="Exclude rows without label, score, group or id, and report their number.",
     ),
     click.option(
         "--scale",
         type=click.Choice(["probability", "percent", "logit"]),
-        help="Scale of the scores: percent from 0 to 100 and log-odds are converted to probabilities.",
+        help=(
+            "Scale of the scores: percentages (0 to 100) and log-odds are converted to "
+            "probabilities."
+        ),
     ),
 )
 _LABELS = (
@@ -110,8 +121,10 @@ _LABELS = (
     click.option(
         "--labels",
         metavar="NEG,POS",
-        help="Negative and positive label, if labels are words; 0 and 1, true and false need "
-        "no option.",
+        help=(
+            "Negative and positive label, if labels are strings; not needed for 0 and 1 or true"
+            " and false."
+        ),
     ),
 )
 _FORMAT = (
@@ -136,7 +149,7 @@ _BY = click.option(
     "--by",
     metavar="COLUMN",
     multiple=True,
-    help="Column of slices: report each of its values. Repeatable.",
+    help="Slice column: report each of its values. Repeatable.",
 )
 
 
@@ -208,7 +221,7 @@ def column_options(*, by: bool = True) -> Callable[[_Command], _Command]:
             taken = {name: kwargs.pop(name) for name in names}
             no_id = kwargs.pop("no_id")
             if no_id and taken["id"] is not None:
-                raise click.UsageError("give --id or --no-id, not both")
+                raise click.UsageError("pass either --id or --no-id, not both")
             wanted = Wanted(**taken, by=kwargs.pop("by", ()), keyed=not no_id)
             return command(*args, wanted=wanted, **kwargs)
 
@@ -268,8 +281,8 @@ def direction_options(command: _Command) -> _Command:
         metavar="METRIC",
         multiple=True,
         help=(
-            "Treat higher values of this metric or column as better, regardless of its name "
-            "or its log. Repeatable."
+            "Treat higher values of this metric or column as better, whatever its name or "
+            "its log says. Repeatable."
         ),
     )
     @click.option(
@@ -284,7 +297,7 @@ def direction_options(command: _Command) -> _Command:
         lower, higher = kwargs.pop("lower"), kwargs.pop("higher")
         if both := set(lower) & set(higher):
             raise click.UsageError(
-                f"{min(both)}: give --lower-is-better or --higher-is-better, not both"
+                f"{min(both)}: pass either --lower-is-better or --higher-is-better, not both"
             )
         directions = dict.fromkeys(lower, False) | dict.fromkeys(higher, True)
         return command(*args, higher_is_better=directions, **kwargs)
@@ -342,7 +355,7 @@ def output_options(command: _Command) -> _Command:
         "--out",
         metavar="FILE",
         type=click.Path(dir_okay=False),
-        help="Write to this file; without a format flag its suffix sets the format.",
+        help="Output file; without a format option, its suffix determines the format.",
     )
     return form_options(command, (option,))
 

@@ -9,7 +9,7 @@ import click
 from eval_toolkit._internal.display import Number, Page, Rows, Table
 from eval_toolkit._internal.display import Share as ShareCell
 from eval_toolkit.analysis import variance_study
-from eval_toolkit.cli._judged import LABEL_RULES, Judged, judged_options, label_plans
+from eval_toolkit.cli._human_labels import LABEL_RULES, Judged, judged_options, label_plans
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._planning import (
     Above,
@@ -52,7 +52,7 @@ _RUN = "run"
 @confidence_option
 @output_options
 def labels(judged: Judged, width: float, methods: Any, confidence: float, output: Output) -> None:
-    """Plan how many human labels to buy, from a judge and the existing labels.
+    """Plan how many human labels to collect, from a judge and the existing labels.
 
     FILE or RUN are as in `judge study`, with at least 20 labels on a random sample.
 
@@ -137,8 +137,8 @@ def attempts(
 ) -> None:
     """Plan the number of items and of attempts per item.
 
-    Report what more attempts save, and what a judge's errors cost.
-    `plan variance` estimates --item-sd and --within-sd from a run with several attempts.
+    Report how many items are saved by more attempts, and how many a judge's errors cost. `plan
+    variance` estimates --item-sd and --within-sd from a run with several attempts.
 
     \b
     eval-toolkit plan attempts --effect 0.03 --item-sd 0.15 --within-sd 0.35
@@ -147,9 +147,9 @@ def attempts(
     eval-toolkit plan attempts --items 500 --item-sd 0.15 --within-sd 0.35
     """  # noqa: D301
     if (effect is None) == (items is None):
-        raise click.UsageError("give --effect (items needed) or --items (smallest effect)")
+        raise click.UsageError("pass --effect (items needed) or --items (smallest effect)")
     if different_items and one_system:
-        raise click.UsageError("give --different-items or --one-system, not both")
+        raise click.UsageError("pass either --different-items or --one-system, not both")
     design = "independent" if different_items else "one-sample" if one_system else "paired"
     level = {"alpha": 1.0 - assumed["confidence"], "power": assumed["power"]}
     rows = []
@@ -203,7 +203,7 @@ def _attempts_page(
     "factors",
     multiple=True,
     metavar="SLICE",
-    help="Further factor varied on the same items: a slice of the records. Repeatable.",
+    help="Additional factor varied on the same items: a slice of the records. Repeatable.",
 )
 @click.option(
     "--cost",
@@ -220,7 +220,7 @@ def variance(
     costs: Sequence[str],
     output: Output,
 ) -> None:
-    """Plan whether to buy more items or more attempts.
+    """Plan whether to add items or attempts.
 
     Report the sources of variance in a run. Several runs on the same items, with different prompts
     or seeds, are levels of the factor "run".

@@ -28,7 +28,7 @@ def groups_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--group-correlation",
         type=Share,
         default=0.0,
-        help="Intraclass correlation of the rows in one group, from 0 to 1.",
+        help="Intraclass correlation of rows in the same group, from 0 to 1.",
     )
     return size(correlation(command))
 
@@ -56,7 +56,7 @@ width_option = click.option(
     "--width",
     required=True,
     type=Above,
-    help="Full width of the interval, from the low to the high end.",
+    help="Full width of the interval, from the lower to the upper end.",
 )
 
 

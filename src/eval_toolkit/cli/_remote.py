@@ -73,7 +73,7 @@ def fetched(paths: Sequence[str]) -> Iterator[Fetched]:
 
 
 def run_at(path: str, what: str) -> "Run":
-    """Open a run; if the path is a file of predictions, say what stores it as a run."""
+    """Open a run; if the path is a prediction file, explain how to store it as a run."""
     from eval_toolkit.runs import Run
     from eval_toolkit.runs.folder import MANIFEST
 

@@ -65,7 +65,7 @@ def about_rollouts(done: Outcome, *, asks: bool) -> list[str]:
 
 
 def _about_budgets(done: Outcome) -> list[str]:
-    """Report conversations ended by a budget, including those in which the target failed before."""
+    """Report conversations ended by a budget, including those whose target failed earlier."""
     ended: dict[str, int] = {}
     for graph in done.attempts:
         told = {n.reason for n in graph.nodes() if n.status == "skipped" and "budget" in n.reason}
@@ -93,7 +93,7 @@ def _about_scorers(done: Outcome) -> list[str]:
 
 
 def _about_sameness(done: Outcome) -> list[str]:
-    """Report seeds whose rollouts are all identical and therefore add cost but no information."""
+    """Report seeds whose rollouts are all identical and therefore carry no extra information."""
     seen: dict[str, list[tuple[tuple[str, str], ...]]] = {}
     for graph in done.attempts:
         said = tuple((str(node.probe), str(node.response)) for node in graph.nodes())

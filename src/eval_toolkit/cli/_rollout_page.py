@@ -122,7 +122,7 @@ _POLICIES = {
 
 
 def _who(system: Mapping[str, Any]) -> str:
-    """Return the participants of a rollout, from the description of the system."""
+    """Describe the participants of a rollout run."""
     tester = inner = system["tester"]
     models: list[str] = []
     while isinstance(inner, Mapping):
@@ -137,7 +137,7 @@ def _who(system: Mapping[str, Any]) -> str:
 
 
 def _named(speaker: Mapping[str, Any]) -> str:
-    """Return a display name; a function's name without its hash."""
+    """Return a display name; functions are shown without their hash."""
     name = str(speaker.get("name"))
     return name.partition(":")[0] if speaker.get("kind") == "function" else name
 
@@ -245,7 +245,7 @@ def _by_turn(done: Outcome) -> list[Table]:
 
 
 def _if_any(cell: MetricResult) -> Cell:
-    """Return a value with its interval, or an empty text if there is none."""
+    """Return a value with its interval, or an empty string."""
     return MISSING if cell.status == "skipped" else with_interval(cell)
 
 

@@ -37,11 +37,12 @@ def load_scorers(specs: Sequence[str]) -> list[Any]:
         low, high = getattr(scorer, "bounds", (-math.inf, math.inf))
         if not low <= scorer.threshold <= high:
             raise click.UsageError(
-                f"--scorer {spec}: scores lie between {low:g} and {high:g}, so the threshold must "
-                "too"
+                f"--scorer {spec}: scores lie between {low:g} and {high:g}, and so must the threshold"
             )
         if any(one.name == scorer.name for one in made):
-            raise click.UsageError(f"two --scorer have the name {scorer.name!r}; remove one")
+            raise click.UsageError(
+                f"two --scorer options have the name {scorer.name!r}; remove one"
+            )
         made.append(scorer)
     check_ready(made)
     return made

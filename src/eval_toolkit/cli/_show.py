@@ -49,9 +49,9 @@ class Output:
     ) -> None:
         """Print the page, or write it to a file atomically.
 
-        ``inputs`` must neither be ``--out`` nor contain it. ``first`` writes the command's other
-        files; it is called after the output is known to be writable, and before it is replaced.
-        With ``summary``, the page is appended to the job summary in GitHub Actions.
+        ``inputs`` are paths that must neither be nor contain ``--out``. ``first`` writes the
+        command's other files; it is called after the output is known to be writable, and before it
+        is replaced. With ``summary``, the page is appended to the job summary in GitHub Actions.
         """
         self._emit(page, inputs, first)
         target = os.environ.get("GITHUB_STEP_SUMMARY")

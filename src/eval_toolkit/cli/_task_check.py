@@ -35,8 +35,10 @@ _TEXTS = re.compile(r"\.(txt|csv|tsv|jsonl|ndjson|json|parquet|pq)(\.gz)?$")
     "--corpus",
     multiple=True,
     metavar="PATH",
-    help="Texts that a model may have been trained on: txt, CSV, TSV, JSONL, Parquet, or a "
-    "folder of such files. Repeatable.",
+    help=(
+        "Texts on which a model may have been trained: txt, CSV, TSV, JSONL, Parquet, or a "
+        "folder of such files. Repeatable."
+    ),
 )
 @click.option(
     "--corpus-text", default="text", show_default=True, help="Text column of CORPUS tables."
@@ -60,7 +62,7 @@ _TEXTS = re.compile(r"\.(txt|csv|tsv|jsonl|ndjson|json|parquet|pq)(\.gz)?$")
     "parts",
     multiple=True,
     type=click.Choice(_PARTS),
-    help="Parts of an item to look for; all by default. Repeatable.",
+    help="Parts of an item to search for; all by default. Repeatable.",
 )
 @click.option(
     "--similar",
@@ -76,7 +78,7 @@ _TEXTS = re.compile(r"\.(txt|csv|tsv|jsonl|ndjson|json|parquet|pq)(\.gz)?$")
     metavar="RUN",
     help="Run whose results are recomputed without the contaminated items.",
 )
-@click.option("--strict", is_flag=True, help="Exit with 1 also for warnings.")
+@click.option("--strict", is_flag=True, help="Also exit with 1 if there are warnings.")
 @output_options
 def check(
     task: str,
@@ -101,11 +103,11 @@ def check(
 
     chosen = load_chosen_task(task, options)
     if not corpus and not chosen.num_fewshot:
-        raise click.UsageError("give --corpus to search, or --fewshot as in the run")
+        raise click.UsageError("pass --corpus to search, or --fewshot as in the run")
     if run is not None and not corpus:
         raise click.UsageError("--run needs --corpus")
     files, other = _corpus_files(corpus)
-    found = _Found(
+    found = _CheckResult(
         chosen,
         _in_corpus(chosen, files, parts or _PARTS, **looking) if files else None,
         fewshot_leakage(chosen, threshold=similar) if chosen.num_fewshot else None,
@@ -187,7 +189,7 @@ class _Finding:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _CheckResult:
     """Inputs and findings of the check."""
 
     task: BaseTask[Any]

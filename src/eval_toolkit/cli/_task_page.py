@@ -34,7 +34,7 @@ def estimate_page(
     *,
     stops: bool = False,
 ) -> Page:
-    """Return the page of a dry run; ``stops`` indicates that a rule may end the run early."""
+    """Return the page of a dry run; ``stops`` tells whether a rule may end the run early."""
     most = planned.completion_tokens
     rows: list[tuple[str, CellLike]] = [
         ("samples", planned.n_samples),
@@ -110,7 +110,7 @@ def task_page(done: Outcome, *, asks: bool = True) -> Page:
 
 
 def priced(done: Outcome) -> Outcome:
-    """Return the outcome with the cost of its tokens at --prices, if none was recorded."""
+    """Return the outcome with its cost at the prices of --prices, if none was recorded."""
     listed = click.get_current_context().meta.get(PRICES)
     prices = listed and listed.of(done.results["config"]["model"]["name"])
     if prices is None or done.usage["cost"] is not None:

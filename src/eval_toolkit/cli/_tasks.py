@@ -24,8 +24,10 @@ _OPTIONS = {
                           show_default=True, help="Order of the items before --limit is applied."),
     "shuffle_choices": click.option("--shuffle-choices", is_flag=True, default=None,
                                     help="Shuffle the choices of each item."),
-    "prompt": click.option("--prompt", metavar="TEXT", help="Prompt with columns in braces: \"{question} Answer briefly.\"; "
-                           "for tables of questions and task files."),
+    "prompt": click.option("--prompt", metavar="TEXT", help=(
+        "Prompt with columns in braces, e.g. \"{question} Answer briefly.\"; only for tables of "
+        "questions and task files."
+    )),
     "system": click.option("--system", metavar="TEXT", help="System message; columns in braces as in --prompt."),
     "answer": click.option("--answer", metavar="COLUMN", help="Column with the reference, if its name is not recognised."),
     "revision": click.option("--revision", help="Commit of a dataset on the hub."),
@@ -71,14 +73,16 @@ def _with(command: _Command, names: Iterable[str]) -> _Command:
 
 
 def sandbox_option(command: _Command) -> _Command:
-    """Add the option that permits a weaker sandbox; it cannot be set from a file."""
+    """Add the option that permits a weaker sandbox; config files cannot set it."""
     option = click.option(
         "--allow-weaker-sandbox",
         is_flag=True,
         expose_value=False,
         callback=_allow_weaker_sandbox,
-        help="Allow programs written by a model to run with weaker isolation if there is no sandbox "
-        "(see `doctor`).",
+        help=(
+            "Allow model-written programs to run with weaker isolation if there is no sandbox "
+            "(see `doctor`)."
+        ),
     )
     return option(command)
 
@@ -93,7 +97,7 @@ def load_chosen_task(name: str, options: dict[str, Any]) -> BaseTask[Any]:
     """Return the task; ``limit`` and ``order`` apply to its samples."""
     for option, (files, suffixes) in _OF_FILES.items():
         if options.get(option) and not name.partition("{")[0].lower().endswith(suffixes):
-            raise click.UsageError(f"--{option.replace('_', '-')} is for {files}")
+            raise click.UsageError(f"--{option.replace('_', '-')} applies to {files}")
     given = {k: v for k, v in options.items() if k not in _OF_ITEMS}
     return load_task(name, allow_code=bool(given.pop("allow_code", None)), **given)
 

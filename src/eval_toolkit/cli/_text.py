@@ -1,4 +1,4 @@
-"""Safe terminal output: control characters are escaped, closed streams tolerated."""
+"""Safe terminal output: control characters are escaped and closed streams are ignored."""
 
 import errno
 import os
@@ -36,7 +36,7 @@ _PHRASES = {
     "attempts; ask for at least ": "attempts; pass --attempts ",
     "rollouts; ask for at least ": "rollouts; pass --rollouts-per-seed ",
     "writing it was interrupted": "writing it was interrupted; eval-toolkit doctor says what to do",
-    "give one of them another `name`": "give one of them another name, as in bleu{name='other'}, "
+    "give one of them a different `name`": "give one of them a different name, as in bleu{name='other'}, "
     "if `graders show` lists that option, or leave it out",
     "name them with a mapping where": "name them, NAME=RUN, where",
     "name the systems with a mapping": "name the systems, NAME=RUN",
@@ -163,9 +163,9 @@ _ORDERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def say(text: str, *, err: bool = False, nl: bool = True, styled: bool = False) -> None:
-    """Print a text, escaping control characters and what the stream cannot encode.
+    """Print a string, escaping control characters and characters that the stream cannot encode.
 
-    A ``styled`` text contains terminal styles, and its cells are already escaped.
+    A ``styled`` string contains terminal styles, and its cells are already escaped.
     """
     if not styled:
         text = _ORDERS.sub(lambda found: ascii(found[0])[1:-1], text)

@@ -136,7 +136,7 @@ class Tour:
 
 
 def tour(done: Study, specs: Sequence[MetricSpec], out: Path, seed: int, *, report: bool) -> Tour:
-    """Store both classifiers as runs, compare them, gate one and write the report.
+    """Store both classifiers as runs, compare them, gate one of them and write the report.
 
     ``out`` is empty, or the folder of an earlier demo.
     """
@@ -157,7 +157,7 @@ def tour(done: Study, specs: Sequence[MetricSpec], out: Path, seed: int, *, repo
 
 
 def _refuse_foreign(out: Path) -> None:
-    """Raise if the folder holds files that an earlier demo did not write."""
+    """Raise if the folder contains files that were not written by an earlier demo."""
     foreign = sorted({one.name for one in out.iterdir()} - _OWN) if out.is_dir() else []
     if foreign:
         raise InvalidInputError(
@@ -172,7 +172,7 @@ def _stored(done: Study, name: str, specs: Sequence[MetricSpec], folder: Path, s
     scores = np.concatenate([done.scores[name], np.full(N_COPIES, 0.5)])
     slices = {"train": done.train, "test": test}
     result = evaluate(
-        {"model": _Stored()},
+        {"model": _PrecomputedScorer()},
         slices,
         run_id=name,
         seed=seed,
@@ -185,8 +185,8 @@ def _stored(done: Study, name: str, specs: Sequence[MetricSpec], folder: Path, s
     return save_run(result, folder, inputs=slices, overwrite=True)
 
 
-class _Stored:
-    """Scorer that returns the precomputed scores of a classifier."""
+class _PrecomputedScorer:
+    """Scorer that returns precomputed scores of a classifier."""
 
     version = "1"
 

@@ -17,14 +17,14 @@ _OPTIONS = (
     click.option("--until-decided", is_flag=True,
                  help="Stop when this run is significantly better or worse than --against."),
     click.option("--against", type=click.Path(exists=True, file_okay=False), metavar="RUN",
-                 help="Run that --until-decided compares with, item by item."),
+                 help="Run with which --until-decided compares, item by item."),
     click.option("--until-metric", metavar="NAME",
                  help="Metric used by --until-width and --until-decided."),
     click.option("--until-scope", type=click.Choice(["population", "benchmark"]),
                  default="population", show_default=True,
                  help="Scope of the intervals: the population of items, or exactly these items."),
     click.option("--margin", type=click.FloatRange(0), metavar="D",
-                 help="Differences up to D are ignored by --until-decided."),
+                 help="Difference D that --until-decided treats as negligible."),
 )  # fmt: skip
 _NAMES = ("until_width", "until_decided", "against", "until_metric", "until_scope", "margin")
 
@@ -53,7 +53,7 @@ def _rule(
     if decided != (against is not None):
         raise click.UsageError("--until-decided and --against RUN must be given together")
     if width is not None and against is not None:
-        raise click.UsageError("give --until-width or --until-decided, not both")
+        raise click.UsageError("pass either --until-width or --until-decided, not both")
     if margin is not None and against is None:
         raise click.UsageError("--margin needs --until-decided")
     if width is not None:

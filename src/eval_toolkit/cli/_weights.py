@@ -23,12 +23,12 @@ def _functions(which: str) -> tuple[Callable[[], Path], Callable[..., Path]]:
 
 
 def fetch_weights(which: str, *, force: bool) -> Path:
-    """Download one of the `WEIGHTS` and return its path."""
+    """Download one of `WEIGHTS` and return its path."""
     return _functions(which)[1](force=force)
 
 
 def weights_there() -> dict[str, dict[str, Any]]:
-    """Return, for each of the `WEIGHTS`, whether it exists and its path or download command."""
+    """Return, for each of `WEIGHTS`, whether it exists and its path or download command."""
     found: dict[str, dict[str, Any]] = {}
     for which, what in WEIGHTS.items():
         try:

@@ -30,7 +30,7 @@ _ROWS = 50
 @click.option(
     "--out",
     metavar="FILE",
-    help="Write to this file instead, with whole texts: .csv, .tsv, .jsonl, .json or .parquet.",
+    help="Output file with complete texts: .csv, .tsv, .jsonl, .json or .parquet.",
 )
 @form_options
 def answers(
@@ -38,7 +38,7 @@ def answers(
 ) -> None:
     """Print questions, answers, references and grades of a run.
 
-    Texts are truncated on screen; --json and --out have them in full.
+    Text is truncated on screen, but complete with --json and --out.
 
     \b
     eval-toolkit answers runs/today --wrong

@@ -23,10 +23,10 @@ from eval_toolkit.cli._data import (
     stem_of,
     threshold_option,
 )
-from eval_toolkit.cli._each import check_each
 from eval_toolkit.cli._exit import EvidenceSaysNo
-from eval_toolkit.cli._loaded import NamedCheck, loaded_data, named_files
+from eval_toolkit.cli._loading import NamedCheck, loaded_data, named_files
 from eval_toolkit.cli._options import grouped, output_options
+from eval_toolkit.cli._separate_files import check_each
 from eval_toolkit.cli._show import Output, progress
 from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError, LeakageError
@@ -75,7 +75,7 @@ class Splits:
 
     @property
     def texts(self) -> bool:
-        """Whether every file is compared by a text column."""
+        """Whether every file has a text column to compare."""
         return all(data.has_texts for data in self.data.values())
 
     @property
@@ -97,11 +97,9 @@ class Splits:
     "more",
     metavar="NAME",
     multiple=True,
-    help="Further check: a name with optional {options}, or module:object. Repeatable.",
+    help="Additional check: a name with optional {options}, or module:object. Repeatable.",
 )
-@click.option(
-    "--split-col", metavar="COLUMN", help="Column that names each row's split (one file)."
-)
+@click.option("--split-col", metavar="COLUMN", help="Column with the split of each row (one file).")
 @click.option("--train", metavar="NAME", help="Name of the training split [default: train].")
 @click.option("--near/--no-near", default=True, help="Also look for near-duplicates.")
 @threshold_option(
@@ -111,7 +109,7 @@ class Splits:
     "--against",
     metavar="CORPUS",
     multiple=True,
-    help="Corpus that must not contain the rows; compared by word n-grams. Repeatable.",
+    help="Corpus that must not contain the rows, compared by word n-grams. Repeatable.",
 )
 @click.option(
     "--against-text", default="text", show_default=True, help="Text column of CORPUS tables."
@@ -124,15 +122,15 @@ class Splits:
     help="Length of the word n-grams.",
 )
 @click.option("--target", is_flag=True, help="Look for other columns that predict the label.")
-@click.option("--strict", is_flag=True, help="Exit with 1 also for warnings.")
+@click.option("--strict", is_flag=True, help="Also exit with 1 if there are warnings.")
 @click.option("--each", is_flag=True, help="Check each file separately; the files are not splits.")
 @click.option(
     "--fix",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
     help=(
-        "Write the rows without leakage to this folder, one file per input; exit code 1 then "
-        "means that dropping rows cannot remove the leakage."
+        "Folder for the rows without leakage, one file per input; exit code 1 then means "
+        "that dropping rows cannot remove the leakage."
     ),
 )
 @output_options
@@ -152,16 +150,16 @@ def check(
     """Check for leakage: duplicates, conflicting labels and groups.
 
     Each of FILES (CSV with any separator, TSV, JSONL, JSON, Parquet, Excel, also .gz; - for
-    standard input) is one split, named after the file or as in NAME=PATH. Duplicates within a
-    split are warnings, duplicates across splits are errors; an error exits with 1. With --each
-    every file is checked by itself.
+    standard input) is one split, named after the file or as in NAME=PATH. Duplicates within a split
+    are warnings, duplicates across splits are errors; an error exits with 1. With --each, every
+    file is checked separately.
 
     \b
     eval-toolkit check train.csv test.csv --group author --fix clean/
     eval-toolkit check --loader my_reviews --check "my_check{limit=3}"
     """  # noqa: D301
     if bool(files) == (division.loader is not None):
-        raise click.UsageError("give either FILES or --loader")
+        raise click.UsageError("pass either FILES or --loader")
     if division.loader is not None and (fix or division.split_col or reading != Reading()):
         raise click.UsageError(
             "a loader defines its own columns and has no files: --text, --label, --group, "
@@ -402,7 +400,7 @@ def _page(
 
 
 def _answers(splits: Splits, report: LeakageReport) -> list[str]:
-    """Return how many rows are copies, of every split after the one learned from, or of the one."""
+    """Return the number of copied rows in each split after the training split, or in the only one."""
     copies = [found for found in report.findings if "across" in found.evidence]
     near = any(found.check_name == "NearDuplicateCheck" for found in copies)
     are, one = ("copies or near-copies", "a copy or near-copy") if near else ("copies", "a copy")
@@ -450,7 +448,7 @@ def _where(found: LeakageFinding, parts: Mapping[str, EvalSlice]) -> str:
 
 
 def _notes(splits: Splits, report: LeakageReport) -> list[str]:
-    """Return notes on what was not checked or not counted."""
+    """Return notes on checks that were skipped and rows that were not counted."""
     notes = []
     named = report.merged_drop_indices()
     if named:

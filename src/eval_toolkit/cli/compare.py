@@ -102,8 +102,10 @@ class Pairing:
     type=click.Choice(get_args(UnitKey)),
     default="auto",
     show_default=True,
-    help="Key that pairs the units of two runs; auto uses the id, or the key with the most pairs "
-    "if a run is imported.",
+    help=(
+        "Key that pairs the units of two runs; auto uses the id, or for imported runs the key "
+        "with the most pairs."
+    ),
 )
 @click.option(
     "--all-pairs",
@@ -125,23 +127,23 @@ def compare(
 ) -> None:
     """Compare systems on the same rows: differences with intervals.
 
-    A, B, C, … are files of predictions (in the formats of score; one may be - for standard
-    input), paired by --id (else a common column such as id or message_id, else by row order), one file
-    with several score columns (--score a --score b), or run folders, for which --by names slices
-    of the records, such as subject. Each is compared with the first, A. Runs imported from logs of two
-    tools are paired by the content of their items. The p-values over systems, metrics and slices
-    are adjusted by Holm's method. For rollout runs the main metrics are compared, and the number
-    of conversations that failed by each turn.
+    A, B, C, … are files of predictions (in the formats of score; one may be - for standard input),
+    paired by --id (else a common column such as id or message_id, else by row order), one file with
+    several score columns (--score a --score b), or run folders, for which --by names slices of the
+    records, such as subject. All others are compared with the first, A. Runs imported from logs of
+    two tools are paired by the content of their items. The p-values over systems, metrics and
+    slices are adjusted by Holm's method. For rollout runs the main metrics are compared, and the
+    number of conversations that failed by each turn.
     """
     if any(map(is_run, sides)):
         _compare_runs(sides, metrics, pairing, higher_is_better, wanted, sampling, output)
         return
     if pairing.pairs:
         raise click.UsageError(
-            "--pair is for runs; for files, name the scores: --score a --score b"
+            "--pair applies to runs; for files, name the scores: --score a --score b"
         )
     if pairing.slice_pairs or pairing.metric_pairs or pairing.match != "auto":
-        raise click.UsageError("--pair-slice, --pair-metric and --match are for runs")
+        raise click.UsageError("--pair-slice, --pair-metric and --match apply to runs")
     if higher_is_better:
         raise click.UsageError(
             "--lower-is-better and --higher-is-better apply to runs; the direction of file "
@@ -164,7 +166,7 @@ def compare(
 
 
 def _pairs(names: Sequence[str], *, every: bool) -> list[tuple[str, str]]:
-    """Return each system after the first with the first, or all pairs."""
+    """Return each later system paired with the first, or all pairs."""
     return [*combinations(names, 2)] if every else [(names[0], name) for name in names[1:]]
 
 

@@ -16,7 +16,7 @@ from eval_toolkit._internal.words import without_interval
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._data import Data, Reading, data_options, read_data
 from eval_toolkit.cli._exit import EXIT_FAILED, EvidenceSaysNo
-from eval_toolkit.cli._loaded import NamedCheck, check_folds, loaded_data, named_files
+from eval_toolkit.cli._loading import NamedCheck, check_folds, loaded_data, named_files
 from eval_toolkit.cli._options import Sampling, grouped, output_options, sampling_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._text import say
@@ -51,7 +51,7 @@ class Folding:
 
 @dataclass(frozen=True)
 class Saving:
-    """Options of a stored run."""
+    """Options for storing a run."""
 
     save: Path | None
     overwrite: bool
@@ -87,7 +87,10 @@ class Saving:
     default="raise",
     show_default=True,
     type=click.Choice(["raise", "record", "drop"]),
-    help="On leakage errors: stop and exit with 1, continue and report them, or drop the rows.",
+    help=(
+        "What to do on leakage errors: stop and exit with 1, continue and report them, or drop "
+        "the rows."
+    ),
 )
 @click.option(
     "--splitter",
@@ -137,17 +140,17 @@ def evaluate(
     sampling: Sampling,
     output: Output,
 ) -> None:
-    """Evaluate scorers on rows: leakage checks and metrics.
+    """Evaluate scorers on rows, after leakage checks.
 
-    Each of FILES is one split, named after the file or as in NAME=PATH; a loader names its own.
-    `eval-toolkit plugins` lists the names provided by installed packages.
+    Each of FILES is one split, named after the file or as in NAME=PATH; a loader defines its own
+    names. `eval-toolkit plugins` lists the names provided by installed packages.
 
     \b
     eval-toolkit evaluate test.csv --scorer my_package.scorers:Keywords
     eval-toolkit evaluate --loader my_reviews --scorer my_scorer --check my_check --save runs/a
     """  # noqa: D301
     if bool(files) == (loader is not None):
-        raise click.UsageError("give either FILES or --loader")
+        raise click.UsageError("pass either FILES or --loader")
     if loader is not None and reading != Reading():
         raise click.UsageError("a loader defines its own columns: --text, --label … are for FILES")
     if saving.overwrite and saving.save is None:
@@ -219,7 +222,7 @@ def _scorers(specs: Sequence[str]) -> dict[str, Any]:
         )
         if label in made:
             raise click.UsageError(
-                f"two --scorer have the name {label!r}; write LABEL={rest} for one of them"
+                f"two --scorer options have the name {label!r}; write LABEL={rest} for one of them"
             )
         made[label] = load_scorer(rest)
     return made
@@ -262,7 +265,7 @@ def _evaluated(
 
 
 def _failed(result: RunResult) -> list[str]:
-    """Return the errors of scorers, each with the name of the scorer."""
+    """Return the errors of the scorers, each prefixed with the scorer's name."""
     return [
         f"scorer {scorer}, {_place(slice_name, part)}: {block['error']}"
         for slice_name, part, scorer, block in _tested(result)

@@ -26,8 +26,10 @@ _PRINTED = "-"
     "-o",
     "--out",
     metavar="PATH",
-    help="File to write, or folder for formats with several files; - prints.  [default: print "
-    "a format with one file]",
+    help=(
+        "Output file, or folder for formats with several files; - prints.  [default: print "
+        "formats with one file]"
+    ),
 )
 @click.option("--overwrite", is_flag=True, help="Replace existing files.")
 @click.option(
@@ -38,7 +40,7 @@ _PRINTED = "-"
 @click.option(
     "--metric",
     metavar="NAME",
-    help="predictions: metric whose value for a unit is exported as its score.",
+    help="predictions: metric whose value per unit is exported as the score.",
 )
 @click.option("--slice", "slice_name", metavar="NAME", help="predictions: slice to export.")
 @click.option("--scorer", metavar="NAME", help="predictions: scorer to export.")
@@ -56,9 +58,9 @@ def export(
 ) -> None:
     """Write runs in another tool's format, or as a table.
 
-    RUN is the folder of a finished run of any kind. Several runs make one table; in the formats
-    of other tools each has its own folder. A missing number is exported as missing, with the
-    reason, never as 0.
+    RUN is the folder of a finished run of any kind. Several runs are combined in one table; in the
+    formats of other tools, each has its own folder. A missing number is exported as missing, with
+    the reason, never as 0.
 
     \b
     eval-toolkit export runs/today --to markdown

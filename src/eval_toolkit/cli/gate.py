@@ -76,15 +76,17 @@ class Bounds:
     "lowest",
     multiple=True,
     metavar="CELL=NUMBER",
-    help="The same as --at-least CELL NUMBER: --min accuracy=0.8. Repeatable.",
+    help="Same as --at-least CELL NUMBER, e.g. --min accuracy=0.8. Repeatable.",
 )
 @click.option(
     "--max",
     "highest",
     multiple=True,
     metavar="CELL=NUMBER",
-    help="The same as --at-most CELL NUMBER: --max toxicity=0.1, the mean of that scorer. "
-    "Repeatable.",
+    help=(
+        "Same as --at-most CELL NUMBER, e.g. --max toxicity=0.1 (the mean of that scorer). "
+        "Repeatable."
+    ),
 )
 @click.option(
     "--max-drop",
@@ -92,12 +94,12 @@ class Bounds:
     type=(str, float),
     multiple=True,
     metavar="CELL NUMBER",
-    help="Require the drop of the cell against --baseline to be less than NUMBER. Repeatable.",
+    help="Require the drop of the cell from --baseline to be less than NUMBER. Repeatable.",
 )
 @click.option(
     "--baseline",
     metavar="RUN",
-    help="Baseline run of --max-drop and of claims with non_inferior_by.",
+    help="Baseline run for --max-drop and for claims with non_inferior_by.",
 )
 @click.option(
     "--junit",
@@ -108,7 +110,7 @@ class Bounds:
 @click.option(
     "--allow-version-change",
     is_flag=True,
-    help="Compare even if a scorer, task or metric has another version in the baseline.",
+    help="Compare even if the version of a scorer, task or metric differs in the baseline.",
 )
 @direction_options
 @output_options
@@ -126,7 +128,7 @@ def gate(
     """Check a run against claims; exit with 1 if one fails.
 
     RUN is a run folder, such as that of `score PREDS --save RUN`. A claims file has one table per
-    claim; `require` compares ci_low or ci_high, an end of the interval, or value:
+    claim; `require` compares value, ci_low or ci_high (an end of the interval):
 
     \b
     [[claim]]
@@ -189,7 +191,7 @@ def gate(
 
 
 def _pair(option: str, text: str) -> Bound:
-    """Return a cell and its bound, as in ``toxicity=0.1``; a cell may contain ``=`` itself."""
+    """Return a cell and its bound, as in ``toxicity=0.1``; the cell itself may contain ``=``."""
     cell, equals, number = text.rpartition("=")
     try:
         bound = float(number)
@@ -201,7 +203,7 @@ def _pair(option: str, text: str) -> Bound:
 
 
 def _cell(run: Run, cell: str) -> str:
-    """Return the cell with the name of a scorer of rollouts replaced by its mean over replies."""
+    """Replace the name of a rollout scorer by the name of its mean over replies."""
     name, at, rest = cell.partition("@")
     mean = f"{name.strip()}_mean"
     known = run.cells.metrics
@@ -211,7 +213,7 @@ def _cell(run: Run, cell: str) -> str:
 def _bounds(
     at_least: Sequence[Bound], at_most: Sequence[Bound], max_drop: Sequence[Bound]
 ) -> list[Claim]:
-    """Return the claims defined by options, named by their conditions."""
+    """Return the claims defined by options, named after their conditions."""
     made = [
         Claim(name=f"{at}: at least {limit:g}", at=at, require=Requirement("ci_low", ">=", limit))
         for at, limit in at_least

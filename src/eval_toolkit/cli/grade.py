@@ -8,9 +8,9 @@ import click
 
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit._internal.tables import STDIN
-from eval_toolkit.cli._asking import Asked, asking_options, progress_bar, resumable
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._models import server_options
+from eval_toolkit.cli._query_options import QueryOptions, asking_options, progress_bar, resumable
 from eval_toolkit.cli._task_page import answers_page
 from eval_toolkit.tasks.stored_answers import ANSWER_ROLES, answer_rows, grade_answers
 
@@ -38,21 +38,23 @@ def _column_options(command: _Command) -> _Command:
     help="Grader: exact_match, includes, \"number_match{where='first'}\", judge{model=openai:NAME}, "
     "… (`graders list`). Repeatable.  [default: match; for texts also exact_match, includes and f1]",
 )
-@click.option("--name", metavar="NAME", help="Name of the answers' origin.  [default: FILE's name]")
+@click.option(
+    "--name", metavar="NAME", help=("Name of the origin of the answers.  [default: name of FILE]")
+)
 @server_options
 @asking_options
 def grade(
     file: str,
     graders: Sequence[str],
     name: str | None,
-    asked: Asked,
+    asked: QueryOptions,
     **given: str | None,
 ) -> None:
     """Grade stored answers of any origin, without a model.
 
     FILE is CSV, JSON lines, Parquet or Excel, or - for standard input, with one row per answer.
-    Only judges query a model. The result is a run like any other: compare it, report it, gate it,
-    or look at its answers.
+    Only judges query a model. The result is a run like any other: it can be compared, reported and
+    gated, and its answers printed.
 
     \b
     eval-toolkit grade answers.csv

@@ -97,12 +97,12 @@ class _Option:
 
     @property
     def shown(self) -> str:
-        """Name, with a star if the option is required."""
+        """Option name, with a star if it is required."""
         return f"{self.name}*" if self.required else self.name
 
     @property
     def value_shown(self) -> str:
-        """Default value, or a note that the option is required."""
+        """Default value, or "required"."""
         return "must be given" if self.value is MISSING else repr(self.value)
 
 
@@ -127,7 +127,7 @@ class _Grader:
 
     @classmethod
     def of(cls, text: str) -> "_Grader":
-        """Inspect the class of a grader by name, and build the grader if no option is missing."""
+        """Inspect the class of a named grader; build the grader if no required option is missing."""
         name, _ = name_and_options(text)
         try:
             found = load_plugin("graders", name, available_graders(), origin=TYPED)
@@ -150,7 +150,7 @@ class _Grader:
         return cls(name, _kinds(made), about, options, columns_of(made), metrics)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "name": self.name,
             "of": self.kinds,
@@ -201,7 +201,7 @@ def _options(
 
 
 def _read(text: str) -> tuple[str, dict[str, str]]:
-    """Return the text of a docstring before the parameters, and the text of each parameter."""
+    """Return a docstring's text before the parameters, and the text for each parameter."""
     about, _, rest = text.partition("\n\nParameters\n")
     about = re.split(r"\n\n\w+\n-+\n", about)[0]
     meanings: dict[str, str] = {}

@@ -9,11 +9,11 @@ import click
 from eval_toolkit._internal.display import CellLike, Number, Page, Table
 from eval_toolkit.analysis.directions import direction_hint
 from eval_toolkit.cli._cells import with_interval
-from eval_toolkit.cli._next import next_line
 from eval_toolkit.cli._options import direction_options, form_options, label_options
 from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._suggestions import next_line
 from eval_toolkit.integrations.importing import Checked, Imported, Wanted, import_logs
-from eval_toolkit.integrations.importing.stated import cell_names
+from eval_toolkit.integrations.importing.reported import cell_names
 from eval_toolkit.scorecards import MetricResult
 
 _MOST_ROWS = 60
@@ -27,7 +27,7 @@ _MOST_ROWS = 60
     "--out",
     metavar="FOLDER",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the runs, one per task and model; without it nothing is written.",
+    help="Folder for the runs, one per task and model; without it, nothing is written.",
 )
 @click.option("--task", metavar="NAME", help="Name of the task.")
 @click.option("--model", metavar="NAME", help="Name of the model.")
@@ -37,15 +37,17 @@ _MOST_ROWS = 60
     multiple=True,
     help="Rename a metric, e.g. to compare runs of two tools. Repeatable.",
 )
-@click.option("--input-field", metavar="F", help="Field of an item that holds its input.")
-@click.option("--target-field", metavar="F", help="Field of an item that holds its target.")
+@click.option("--input-field", metavar="F", help="Field of an item that contains its input.")
+@click.option("--target-field", metavar="F", help="Field of an item that contains its target.")
 @click.option(
-    "--group", metavar="F", help="Field of groups: items with equal values are not independent."
+    "--group", metavar="F", help="Group field; items with equal values are not independent."
 )
-@click.option("--by", metavar="F", multiple=True, help="Field of slices to report by. Repeatable.")
-@click.option("--id", "id_field", metavar="F", help="Tables: column of row ids.")
 @click.option(
-    "--column", "columns", metavar="F", multiple=True, help="Tables: column of numbers. Repeatable."
+    "--by", metavar="F", multiple=True, help=("Slice field by which to report. Repeatable.")
+)
+@click.option("--id", "id_field", metavar="F", help="Tables: column with row ids.")
+@click.option(
+    "--column", "columns", metavar="F", multiple=True, help="Tables: numeric column. Repeatable."
 )
 @label_options
 @direction_options
@@ -162,7 +164,7 @@ def _noted(found: Sequence[Imported]) -> Iterator[str]:
 
 
 def _directions(found: Sequence[Imported]) -> list[str]:
-    """Return which metrics are better if lower, and which have an unknown direction."""
+    """Return the metrics for which lower is better, and those with an unknown direction."""
     lower: dict[str, None] = {}
     unknown: dict[str, None] = {}
     for one in found:

@@ -7,11 +7,8 @@ from typing import Any
 import click
 
 from eval_toolkit._internal.display import Page, Table
-from eval_toolkit.cli._asking import Asked, asking_options, progress_bar, resumable
 from eval_toolkit.cli._exit import EXIT_FAILED
-from eval_toolkit.cli._judge_page import pairs_page
-from eval_toolkit.cli._judge_study import study
-from eval_toolkit.cli._judging import (
+from eval_toolkit.cli._judge_options import (
     Judging,
     judging_options,
     loaded_judge,
@@ -19,8 +16,11 @@ from eval_toolkit.cli._judging import (
     temperature_option,
     typed,
 )
+from eval_toolkit.cli._judge_page import pairs_page
+from eval_toolkit.cli._judge_study import study
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._options import grouped, output_options
+from eval_toolkit.cli._query_options import QueryOptions, asking_options, progress_bar, resumable
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._task_page import task_page
 from eval_toolkit.cli._tasks import load_chosen_task, whole_task_options, with_perturbations
@@ -34,7 +34,7 @@ _RUN = click.Path(exists=True, file_okay=False)
 
 @click.group()
 def judge() -> None:
-    """Judge stored answers, and compare judges with people."""
+    """Judge stored answers, and compare judges with human labels."""
 
 
 judge.add_command(study)
@@ -50,7 +50,7 @@ _perturb = click.option(
     "perturbations",
     multiple=True,
     metavar="KIND[=P]",
-    help="Perturbation used in the run.",
+    help="Perturbation that the run used.",
 )
 
 
@@ -63,7 +63,7 @@ _perturb = click.option(
     "graders",
     multiple=True,
     metavar="NAME",
-    help="Grader to apply with the judges, instead of the run's own graders. Repeatable.",
+    help="Grader to apply together with the judges, instead of the run's own graders. Repeatable.",
 )
 @whole_task_options
 @_perturb
@@ -76,7 +76,7 @@ def run(
     perturbations: Sequence[str],
     options: dict[str, Any],
     choose: Callable[..., ModelChoice],
-    asked: Asked,
+    asked: QueryOptions,
     judging: Judging,
 ) -> None:
     """Judge the stored answers of a run: `rescore RUN --judge`, stored below runs/.
@@ -117,7 +117,7 @@ def run(
 
 @dataclass(frozen=True)
 class PairJudging:
-    """Options of a judge of pairs."""
+    """Options of a judge that compares pairs."""
 
     model: str
     criteria: str | None
@@ -151,19 +151,19 @@ class PairJudging:
     help="Judge model: openai:NAME, … (`models list`).",
 )
 @click.option(
-    "--criteria", metavar="TEXT", help="Criteria by which the judge chooses the better answer."
+    "--criteria", metavar="TEXT", help="Criteria by which the judge selects the better answer."
 )
 @click.option(
     "--one-order",
     is_flag=True,
-    help="Query once per pair, in random order: half the cost but more noise.",
+    help="Query each pair once, in random order, which halves the cost but adds noise.",
 )
 @click.option(
     "--disagreeing",
     type=click.Choice(["tie", "error"]),
     default="tie",
     show_default=True,
-    help="Verdict if the two orders have different winners.",
+    help="Verdict if the two orders yield different winners.",
 )
 @temperature_option
 @max_tokens_option
@@ -188,7 +188,7 @@ def pairs(
     perturbations: Sequence[str],
     options: dict[str, Any],
     choose: Callable[..., ModelChoice],
-    asked: Asked,
+    asked: QueryOptions,
 ) -> None:
     """Compare the answers of two runs pairwise with a judge model.
 

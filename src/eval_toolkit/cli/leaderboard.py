@@ -48,7 +48,7 @@ _PASSED_ON = (
 @click.option(
     "--bayes",
     is_flag=True,
-    help=("Use posterior distributions of rates instead of resamples, for few items."),
+    help=("Use posterior distributions of rates instead of resamples; suitable for few items."),
 )
 @click.option(
     "--adjust",
@@ -74,7 +74,7 @@ _PASSED_ON = (
     default=0.95,
     show_default=True,
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Confidence level of each interval, and of all ranks jointly.",
+    help="Confidence level of each interval, and joint confidence level of all ranks.",
 )
 @click.option("--draws", default=4000, show_default=True, type=click.IntRange(100))
 @click.option("--seed", default=42, show_default=True, type=click.IntRange(0))
@@ -84,8 +84,8 @@ def leaderboard(
 ) -> None:
     """Rank systems by their runs on the same tasks.
 
-    Each RUN is a folder written by `run`, `score` or `suite`. Every task has the same weight, on
-    the items that all systems answered. NAME=RUN names a system; several runs may have one name.
+    Each RUN is a folder written by `run`, `score` or `suite`. All tasks have equal weight; only
+    items answered by all systems count. NAME=RUN names a system; several runs may have one name.
     """
     board = ranked(
         _named(runs),

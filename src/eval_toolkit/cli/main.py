@@ -43,7 +43,7 @@ _COMMANDS = {
     ),
     "evaluate": (
         "eval_toolkit.cli.evaluate:evaluate",
-        "Evaluate scorers on rows: leakage checks and metrics.",
+        "Evaluate scorers on rows, after leakage checks.",
     ),
     "export": (
         "eval_toolkit.cli.export:export",
@@ -67,7 +67,7 @@ _COMMANDS = {
     ),
     "judge": (
         "eval_toolkit.cli.judge:judge",
-        "Judge stored answers, and compare judges with people.",
+        "Judge stored answers, and compare judges with human labels.",
     ),
     "leaderboard": (
         "eval_toolkit.cli.leaderboard:leaderboard",
@@ -96,7 +96,7 @@ _COMMANDS = {
     ),
     "rescore": (
         "eval_toolkit.cli.rescore:rescore",
-        "Recompute the results of RUN without asking the model.",
+        "Recompute the results of RUN without querying the model.",
     ),
     "robustness": (
         "eval_toolkit.cli.robustness:robustness",
@@ -250,7 +250,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _command(args: Sequence[str] | None) -> click.Command:
-    """Return the command named by the arguments, to describe its options."""
+    """Return the subcommand given on the command line, to describe its options."""
     found: click.Command = cli
     for name in sys.argv[1:] if args is None else args:
         inner = (

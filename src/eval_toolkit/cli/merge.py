@@ -70,6 +70,6 @@ def _page(done: Any) -> Any:
         from eval_toolkit.cli._rollout_page import rescored_page as rollouts_page
 
         return rollouts_page(done)
-    from eval_toolkit.cli._rescored import rescored_page
+    from eval_toolkit.cli._rescore_pages import rescored_page
 
     return rescored_page(done)

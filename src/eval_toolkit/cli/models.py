@@ -55,7 +55,7 @@ def fetch(which: str | None, only: str | None, force: bool) -> None:
     The weights are those of the embedded model (93 MB) and of the toxicity scorer (8 MB).
     """
     if which and only and which != only:
-        raise click.UsageError(f"{which} and --only {only}; give only one of them")
+        raise click.UsageError(f"{which} and --only {only}; pass only one of them")
     wanted = which or only
     for name in [wanted] if wanted else WEIGHTS:
         started = time.perf_counter()

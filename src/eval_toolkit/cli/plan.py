@@ -56,10 +56,12 @@ plan.add_command(variance)
 
 @plan.command()
 @click.option(
-    "--width", type=Above, help="Full width of the interval, from the low to the high end."
+    "--width", type=Above, help="Full width of the interval, from the lower to the upper end."
 )
 @click.option(
-    "--at-most", type=Between, help="Bound for the upper end of the interval, instead of --width."
+    "--at-most",
+    type=Between,
+    help=("Upper bound that the interval must not exceed, instead of --width."),
 )
 @click.option(
     "--expected",
@@ -90,7 +92,7 @@ def rate(
     eval-toolkit plan rate --at-most 0.01 --expected 0.002
     """  # noqa: D301
     if (width is None) == (at_most is None) or (power is not None and at_most is None):
-        raise click.UsageError("give either --width, or --at-most and optionally --power")
+        raise click.UsageError("pass either --width, or --at-most and optionally --power")
     assumed, told = click.get_current_context().params, clusters(groups)
     if width is not None:
         assumed["expected"] = expected = 0.5 if expected is None else expected
@@ -106,7 +108,7 @@ def rate(
 def _shown_below(
     size: BoundSize, at_most: float | None, expected: float | None, confidence: float
 ) -> str:
-    """Describe what so many rows show, and how many of them may fail."""
+    """Describe what a number of rows can demonstrate, and how many of them may fail."""
     end = f"upper end of the {percent(confidence)} interval"
     most = f"at most {size.n_allowed:,} fail" if size.n_allowed else "none fails"
     chance = f" (probability {size.power:.2f} at a rate of {expected:g})" if expected else ""
@@ -191,9 +193,9 @@ def difference(
     eval-toolkit plan difference --rows 500 --disagree 0.2
     """  # noqa: D301
     if (effect is None) == (rows is None):
-        raise click.UsageError("give --effect (rows needed) or --rows (smallest effect)")
+        raise click.UsageError("pass --effect (rows needed) or --rows (smallest effect)")
     if effect is not None and abs(effect) > 1.0 and assumed["sd"] is None:
-        raise click.UsageError(f"--effect is {effect:g}; give shares: {effect / 100:g}")
+        raise click.UsageError(f"--effect is {effect:g}; write a share: {effect / 100:g}")
     _check_described(different_rows, assumed)
 
     def needed(delta: float) -> SampleSize:
@@ -226,15 +228,15 @@ def _check_described(different_rows: bool, assumed: dict[str, Any]) -> None:
         name for name in ("disagree", "expected", "sd", "correlation") if assumed[name] is not None
     }
     if different_rows and not has & {"expected", "sd"}:
-        raise click.UsageError("give --expected (0/1 values) or --sd (real values)")
+        raise click.UsageError("pass --expected (0/1 values) or --sd (real values)")
     if not different_rows and not (has & {"disagree", "sd"} or has >= {"expected", "correlation"}):
         raise click.UsageError(
-            "give --disagree, or --expected and --correlation (0/1 values), or --sd (real values)"
+            "pass --disagree, or --expected and --correlation (0/1 values), or --sd (real values)"
         )
 
 
 def _largest_effect(assumed: dict[str, Any]) -> float:
-    """Return the largest difference possible under the assumptions; 10 SD for real values."""
+    """Return the largest difference possible under the assumptions; 10 SD for continuous values."""
     if assumed["sd"] is not None:
         return 10.0 * float(assumed["sd"])
     if assumed["disagree"] is not None:
@@ -282,14 +284,14 @@ def no_worse(
 ) -> None:
     """Plan a test that a new system is no worse than the old one on the same rows.
 
-    If the two are equally good, the low end of the interval of new minus old will lie above
-    minus the margin, with the given power.
+    If both are equally good, the lower end of the interval of new minus old lies above minus the
+    margin with the given power.
 
     \b
     eval-toolkit plan no-worse --margin 0.02 --disagree 0.1
     """  # noqa: D301
     if (disagree is None) == (sd is None):
-        raise click.UsageError("give --disagree (0/1 values) or --sd (real values)")
+        raise click.UsageError("pass --disagree (0/1 values) or --sd (real values)")
     spread = sd if disagree is None else math.sqrt(disagree)
     size = n_for_power(margin, sd=spread, alpha=1.0 - confidence, power=power, **clusters(groups))
     words = f"to show that one system is at most {margin:g} worse than an equal one"
@@ -322,7 +324,7 @@ def pilot(
     eval-toolkit plan pilot preds.csv --metric pr_auc --width 0.05
     """  # noqa: D301
     if len(wanted.scores) > 1:
-        raise click.UsageError("give one --score")
+        raise click.UsageError("pass exactly one --score")
     spec = named(metric)
     found = read_predictions(preds, wanted)
     (scores,) = found.scores.values()

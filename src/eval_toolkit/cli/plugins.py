@@ -82,7 +82,7 @@ def plugins_table(found: Sequence[PluginInfo]) -> Table:
 
 
 def _ours() -> dict[str, Collection[str]]:
-    """Return the built-in names, by kind."""
+    """Return the built-in names, by plugin kind."""
     from eval_toolkit.graders import loading as graders
     from eval_toolkit.harness import loading as rows
     from eval_toolkit.leakage import loading as checks

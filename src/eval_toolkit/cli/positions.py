@@ -6,10 +6,10 @@ from typing import Any
 import click
 
 from eval_toolkit._internal.display import Estimate, Number, Page, Rows, Table
-from eval_toolkit.cli._asking import Asked, asking_options, progress_bar, resumable
 from eval_toolkit.cli._cells import with_interval
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._models import ModelChoice, model_options
+from eval_toolkit.cli._query_options import QueryOptions, asking_options, progress_bar, resumable
 from eval_toolkit.cli._tasks import load_chosen_task, task_options
 from eval_toolkit.tasks import PositionBias, position_bias, run_rotations
 from eval_toolkit.tasks.base import BaseTask
@@ -31,7 +31,7 @@ def positions(
     model: str,
     options: dict[str, Any],
     choose: Callable[..., ModelChoice],
-    asked: Asked,
+    asked: QueryOptions,
 ) -> None:
     """Measure a model's position bias on a multiple-choice task.
 
@@ -76,7 +76,7 @@ def _page(task: BaseTask[Any], model: str, found: PositionBias, folder: str | No
             Estimate(gap.value, gap.ci_low, gap.ci_high),
         ],
     ]
-    left = [f"{found.n_left_out} items without an answer in every position are left out"]
+    left = [f"{found.n_left_out} items without an answer in every position are omitted"]
     return Page(
         title=f"positions of {task.NAME}",
         payload=found.to_dict(),

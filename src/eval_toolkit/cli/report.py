@@ -45,8 +45,10 @@ _OWN = "report.html"
     "--claims",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="TOML file of claims, as for `gate`; their verdicts come first. With several runs, the "
-    "first is the baseline of the claims.",
+    help=(
+        "TOML file of claims, as for `gate`; their verdicts are shown first. With several runs,"
+        " the first is the baseline of the claims."
+    ),
 )
 @direction_options
 @click.option("--json", "as_json", is_flag=True, help="Print the path of the report as JSON.")

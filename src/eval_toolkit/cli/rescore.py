@@ -8,12 +8,12 @@ import click
 from click.core import ParameterSource
 
 from eval_toolkit._internal.display import Page
-from eval_toolkit.cli._asking import progress_bar, reasoning_option, resumable
 from eval_toolkit.cli._exit import EXIT_FAILED
-from eval_toolkit.cli._judging import Judging, judging_options, typed
+from eval_toolkit.cli._judge_options import Judging, judging_options, typed
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._options import METHODS, RESAMPLES, Sampling, form_options
-from eval_toolkit.cli._rescored import rescored_page, rescored_rows
+from eval_toolkit.cli._query_options import progress_bar, reasoning_option, resumable
+from eval_toolkit.cli._rescore_pages import rescored_page, rescored_rows
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._tasks import (
     load_chosen_task,
@@ -57,8 +57,10 @@ _CALLED = {"task": "run of a task", "rollout": "run of rollouts"}
     "--threshold", type=float, help="Records: threshold of F1, recall and similar metrics."
 )
 @click.option("--grader", "graders", multiple=True, metavar="NAME",
-              help="Tasks: grader to use instead of the task's own; with --judge, instead of "
-                  "the run's. Repeatable.")  # fmt: skip
+              help=(
+                "Tasks: grader to use instead of the task's own, or with --judge instead of the"
+                " run's. Repeatable."
+              ))  # fmt: skip
 @click.option("--pass-at", multiple=True, type=click.IntRange(1), metavar="K",
               help="Tasks: report pass@K. Repeatable.")  # fmt: skip
 @click.option("--pass-hat", multiple=True, type=click.IntRange(1), metavar="K",
@@ -66,8 +68,10 @@ _CALLED = {"task": "run of a task", "rollout": "run of rollouts"}
 @click.option("--maj-at", multiple=True, type=click.IntRange(1), metavar="K",
               help="Tasks: report maj@K. Repeatable.")  # fmt: skip
 @click.option("--task", metavar="TASK",
-              help="Task of the run; by default found by its name, with the stored settings, "
-                  "or the stored questions and references of a file of questions.")  # fmt: skip
+              help=(
+                "Task of the run; by default found by name, with the stored settings, or the "
+                "stored questions and references of a file of questions."
+              ))  # fmt: skip
 @whole_task_options
 @click.option("--perturb", "perturbations", multiple=True, metavar="KIND[=P]",
               help="Tasks: perturbation used in the run.")  # fmt: skip
@@ -93,15 +97,17 @@ _CALLED = {"task": "run of a task", "rollout": "run of rollouts"}
     help="Rollouts: how branches are combined; by default as in the run.",
 )
 @click.option("--on-error", type=click.Choice(["exclude", "as_zero"]), default="exclude",
-              help="How a failed attempt is counted.")  # fmt: skip
+              help="How failed attempts are counted.")  # fmt: skip
 @click.option("--max-error-rate", default=0.0, show_default=True, type=click.FloatRange(0, 1),
-              help="Tolerated share of failed attempts; exit with code 3 above it.")  # fmt: skip
+              help=(
+                "Maximum share of failed attempts; exit with code 3 if it is exceeded."
+              ))  # fmt: skip
 @click.option("--confidence", default=0.95, help="Confidence level of the intervals.",
               type=click.FloatRange(0, 1, min_open=True, max_open=True))  # fmt: skip
 @click.option("--resamples", "n_resamples", default=1000, show_default=True, type=RESAMPLES,
               help="Records: number of bootstrap resamples.")  # fmt: skip
 @click.option("--method", type=click.Choice(METHODS, case_sensitive=False),
-              help="Records: kind of bootstrap interval.")  # fmt: skip
+              help="Records: type of bootstrap interval.")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False), metavar="FOLDER",
               help="Folder of the new run; by default it is not stored.")  # fmt: skip
 @form_options
@@ -118,7 +124,7 @@ def rescore(
     quiet: bool,
     **given: Any,
 ) -> None:
-    """Recompute the results of RUN without asking the model.
+    """Recompute the results of RUN without querying the model.
 
     Task runs accept graders and judges, rollout runs scorers, and the records of every run
     metrics, slices and intervals. By default a task is graded by its own graders, and records
@@ -134,7 +140,7 @@ def rescore(
     source = Run.open(run)
     kind = _kind(context, source)
     _refuse_unfit(context, source, kind)
-    asked = _Asked(source, options, choose, judging, quiet, given)
+    asked = _RunOptions(source, options, choose, judging, quiet, given)
     done, page = {"rows": _rows, "task": _task, "rollout": _rollouts}.get(kind, _other)(asked)
     output.emit(page)
     if done.too_many_errors:
@@ -142,7 +148,7 @@ def rescore(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _RunOptions:
     """Option values for one run."""
 
     run: Run
@@ -192,7 +198,7 @@ def _refuse_unfit(context: click.Context, run: Run, kind: str) -> None:
             )
 
 
-def _rows(asked: _Asked) -> tuple[Outcome, Page]:
+def _rows(asked: _RunOptions) -> tuple[Outcome, Page]:
     given = asked.given
     seed = asked.options["seed"]
     sampling = Sampling(
@@ -209,7 +215,7 @@ def _rows(asked: _Asked) -> tuple[Outcome, Page]:
     )
 
 
-def _task(asked: _Asked) -> tuple[Outcome, Page]:
+def _task(asked: _RunOptions) -> tuple[Outcome, Page]:
     from eval_toolkit.cli._task_page import task_page
     from eval_toolkit.tasks.rescoring import stored_task
 
@@ -233,7 +239,7 @@ def _task(asked: _Asked) -> tuple[Outcome, Page]:
 
 
 def _of_data(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the data options of a task given by name."""
+    """Return the options that specify the data of a named task."""
     for name in ("allow_code", "lm_eval_shots"):
         if options.get(name):
             raise click.UsageError(
@@ -242,14 +248,14 @@ def _of_data(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _rollouts(asked: _Asked) -> tuple[Outcome, Page]:
+def _rollouts(asked: _RunOptions) -> tuple[Outcome, Page]:
     from eval_toolkit.cli._rollout_page import rescored_page as rollouts_page
     from eval_toolkit.cli._scorers import load_scorers
 
     scorers: Sequence[str] = asked.given["scorers"]
     if not scorers and not asked.given["asr_at"] and asked.given["policy"] is None:
         raise click.UsageError(
-            "give --scorer to score the rollouts again, --asr-at or --policy for their stored "
+            "pass --scorer to score the rollouts again, --asr-at or --policy for their stored "
             "scores, or --metric"
         )
     told = {name: asked.given[name] for name in ("policy", "on_error", "max_error_rate")}
@@ -260,6 +266,6 @@ def _rollouts(asked: _Asked) -> tuple[Outcome, Page]:
     return done, rollouts_page(done)
 
 
-def _other(asked: _Asked) -> tuple[Outcome, Page]:
+def _other(asked: _RunOptions) -> tuple[Outcome, Page]:
     done = rescore_run(asked.run, asked.given["out"])
     return done, rescored_page(done)

@@ -128,7 +128,7 @@ def _perturbed_by(run: Run) -> list[str]:
 
 
 def _refuse_not_plain(plain: Run, others: dict[str, Run] | list[Run]) -> None:
-    """Raise if RUN is perturbed, or is among the perturbed runs."""
+    """Raise if the reference run is perturbed, or is among the perturbed runs."""
     if by := _perturbed_by(plain):
         raise InvalidInputError(
             f"{plain.path}: was run with {' and '.join(by)}; RUN must be the run with unperturbed "
@@ -140,7 +140,7 @@ def _refuse_not_plain(plain: Run, others: dict[str, Run] | list[Run]) -> None:
 
 
 def _other_differences(plain: Run, others: Sequence[Run]) -> list[str]:
-    """Return notes on runs that differ from the unperturbed run in more than the perturbation."""
+    """Return notes on runs that differ from the unperturbed run in other settings."""
     notes = []
     for other in others:
         differ = [what for what, read in _SAME.items() if read(other) != read(plain)]

@@ -11,17 +11,17 @@ from typing import Any
 import click
 
 from eval_toolkit._internal.tables import STDIN
-from eval_toolkit.cli._asking import (
-    Asked,
+from eval_toolkit.cli._cells import reasons
+from eval_toolkit.cli._exit import EXIT_FAILED
+from eval_toolkit.cli._fleet import refuse_shard, shard_folder, shard_option
+from eval_toolkit.cli._models import ModelChoice, model_options
+from eval_toolkit.cli._query_options import (
+    QueryOptions,
     asking_options,
     progress_bar,
     reasoning_option,
     resumable,
 )
-from eval_toolkit.cli._cells import reasons
-from eval_toolkit.cli._exit import EXIT_FAILED
-from eval_toolkit.cli._fleet import refuse_shard, shard_folder, shard_option
-from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._rollout_page import planned_page, rollout_page
 from eval_toolkit.cli._scorers import about, load_scorers
 from eval_toolkit.cli._text import say
@@ -50,7 +50,9 @@ def _seed_options(command: Any) -> Any:
     """Add the options of the seed prompts."""
     options = [
         click.argument("prompts", required=False, metavar="[PROMPTS]", type=_FILE),
-        click.option("--seeds", "--prompts", "seeds", metavar="FILE", type=_FILE, help="The same as PROMPTS."),
+        click.option("--seeds", "--prompts", "seeds", metavar="FILE", type=_FILE, help=(
+            "Same as PROMPTS."
+        )),
         *(
             click.option(f"--{name}-column", metavar="NAME", help=f"Seed column: {what}.")
             for name, what in {
@@ -63,7 +65,7 @@ def _seed_options(command: Any) -> Any:
         ),
         click.option("--limit", type=click.IntRange(1), help="Number of seeds, drawn at random."),
         click.option("--opening", is_flag=True,
-                     help="Use seeds as the first message; otherwise they are the tester's goal."),
+                     help="Use seeds as the first message instead of as the tester's goal."),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -79,8 +81,10 @@ def _sampling_options(command: Any) -> Any:
                      help="Branches per turn: one number, or one for each turn.  [default: "
                          "chosen by the attack]"),
         click.option("--keep", type=click.IntRange(1), metavar="N",
-                     help="Continue only the N branches that are worst for the target.  [default: all; "
-                         "1 if the attack sets the width]"),
+                     help=(
+                        "Continue only the N branches that are worst for the target.  [default:"
+                        " all; 1 if the attack sets the width]"
+                     )),
         click.option("--stop-on-success", is_flag=True,
                      help="End a conversation after the first failure of the target."),
         click.option("--rollouts-per-seed", default=1, show_default=True, type=click.IntRange(1),
@@ -91,8 +95,12 @@ def _sampling_options(command: Any) -> Any:
         click.option("--policy", type=click.Choice(POLICIES),
                      help="How the branches of a rollout are combined.  [default: "
                          "expectation; best if only the worst branches continue]"),
-        click.option("--max-calls", type=click.IntRange(1), help="Budget of requests to tester and target; judges are not included."),
-        click.option("--max-total-tokens", type=click.IntRange(1), help="Budget of tokens, checked every few requests; judges are not included."),
+        click.option("--max-calls", type=click.IntRange(1), help=(
+            "Maximum number of requests to tester and target; judges are not included."
+        )),
+        click.option("--max-total-tokens", type=click.IntRange(1), help=(
+            "Maximum number of tokens, checked every few requests; judges are not included."
+        )),
         click.option("--seed", default=DEFAULT_SEED, show_default=True, type=click.IntRange(0),
                      help="Random seed."),
     ]  # fmt: skip
@@ -120,9 +128,10 @@ class _WithNames(click.Command):
     multiple=True,
     metavar="ATTACK",
     help=(
-        "Attack from the list below  [default: static, the prompts unchanged]; with options in braces: scripted{probes=['Hi.', "
-        "'{goal}']}; nested attacks: role_play+base64; or a model that refines its own "
-        "probes. Repeatable: each attack gets a branch."
+        "Attack from the list below  [default: static, the prompts unchanged], with options"
+        " in braces, e.g. scripted{probes=['Hi.', '{goal}']}; nested attacks, e.g. "
+        "role_play+base64; or a model that refines its own probes. Repeatable: each attack "
+        "gets a branch."
     ),
 )
 @click.option("--tester-model", metavar="MODEL", help="Model used by attacks that need one.")
@@ -139,9 +148,11 @@ class _WithNames(click.Command):
     "scorers",
     multiple=True,
     metavar="SCORER",
-    help="Scorer from the list below, with an optional threshold as in toxicity@0.7. The "
-    "first one decides whether the target failed. Repeatable.  [default: toxicity, if its "
-    "weights are installed]",
+    help=(
+        "Scorer from the list below, with an optional threshold, e.g. toxicity@0.7. The first "
+        "one determines whether the target failed. Repeatable.  [default: toxicity, if its "
+        "weights are installed]"
+    ),
 )
 @click.option(
     "--system-prompt",
@@ -155,7 +166,7 @@ class _WithNames(click.Command):
     "--format",
     "formatter",
     metavar="NAME",
-    help="Format that turns messages into the target's prompt.",
+    help="How messages are formatted as the target's prompt.",
 )
 @click.option("--temperature", default=0.0, show_default=True, type=click.FloatRange(min=0),
               help="Sampling temperature of the target.")  # fmt: skip
@@ -183,7 +194,7 @@ def rollout(
     seeds: str | None,
     dry_run: bool,
     choose: Callable[..., ModelChoice],
-    asked: Asked,
+    asked: QueryOptions,
     **given: Any,
 ) -> None:
     """Test a target with multi-turn attacks: when and how it fails.
@@ -254,7 +265,7 @@ def rollout(
 
 
 def _unanswered(done: Outcome) -> str:
-    """Return why no request was answered, and how to retry."""
+    """Explain why no request was answered, and how to retry."""
     (why, *_) = reasons(done.records, ("attack_success",)) or ["no reason given"]
     again = "" if done.run is None else f"; run the same command again to retry ({done.run.path})"
     return f"no request was answered: {why}{again}"
@@ -263,11 +274,13 @@ def _unanswered(done: Outcome) -> str:
 def _one_file(argument: str | None, option: str | None) -> str:
     """Return the file of seed prompts, which may be given as argument or option."""
     if argument and option:
-        raise click.UsageError(f"give the prompts once: {argument}, or --seeds {option}")
+        raise click.UsageError(
+            f"the prompts are given twice; pass either {argument} or --seeds {option}"
+        )
     if file := argument or option:
         return file
     raise click.UsageError(
-        "no prompts; give a file with one prompt per line (.txt), or with a column of them: "
+        "no prompts; pass a file with one prompt per line (.txt), or with a column of them: "
         "eval-toolkit rollout prompts.csv --target MODEL"
     )
 
@@ -291,7 +304,9 @@ def _require_default_scorer(dry_run: bool) -> None:
 class _Loaded:
     """Models by name, each loaded once; HTTP models get the concurrency."""
 
-    def __init__(self, choose: Callable[..., ModelChoice], asked: Asked, among: list[str]) -> None:
+    def __init__(
+        self, choose: Callable[..., ModelChoice], asked: QueryOptions, among: list[str]
+    ) -> None:
         self._choose = choose
         self._wanted = asked.engine["concurrency"]
         self._among = among
@@ -314,7 +329,7 @@ def _tester(testers: tuple[str, ...], tester_model: str | None, loaded: _Loaded)
     for name in names:
         if names.count(name) > 1:
             raise click.UsageError(
-                f"two --tester have the name {name!r}; rename one, as in {name}{{name='other'}}"
+                f"two --tester options have the name {name!r}; rename one, as in {name}{{name='other'}}"
             )
     if len(made) == 1:
         return made[0]
@@ -353,7 +368,7 @@ def _refuse_mistaken(name: str) -> None:
             f"scripted{{probes=[{probe}]}}, for a model's reply scripted:<prompt>…</prompt>"
         )
     if name.partition("{")[0].strip() == "mixed":
-        raise click.UsageError("--tester mixed: give --tester several times; each gets a branch")
+        raise click.UsageError("--tester mixed: repeat --tester instead; each attack gets a branch")
 
 
 def _asks(attack: Any, model: Model) -> bool:
@@ -388,7 +403,7 @@ def _prompts(seeds: str, given: dict[str, Any]) -> tuple[list[SeedPrompt], list[
 def _asking(
     given: dict[str, Any], name: str, system: System[Any, Any]
 ) -> tuple[dict[str, Any], TreeSampler[Any, Any]]:
-    """Return the keyword arguments of `run_rollouts`, and the sampler defined by them."""
+    """Return the keyword arguments of `run_rollouts`, and the sampler that they define."""
     calls, tokens = given["max_calls"], given["max_total_tokens"]
     width = given["width"]
     shape = {

@@ -7,17 +7,17 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from eval_toolkit.cli._asking import (
+from eval_toolkit.cli._exit import EXIT_FAILED
+from eval_toolkit.cli._fleet import Fleet, fleet_options, refuse_shard, shard_folder, shard_option
+from eval_toolkit.cli._models import ModelChoice, model_options
+from eval_toolkit.cli._query_options import (
     ONLY_RANKED,
-    Asked,
+    QueryOptions,
     asking_options,
     progress_bar,
     reasoning_option,
     resumable,
 )
-from eval_toolkit.cli._exit import EXIT_FAILED
-from eval_toolkit.cli._fleet import Fleet, fleet_options, refuse_shard, shard_folder, shard_option
-from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._task_page import estimate_page, task_page
 from eval_toolkit.cli._tasks import (
@@ -68,7 +68,7 @@ class _Asking:
     "--format",
     "formatter",
     metavar="NAME",
-    help="Format that turns messages into a prompt: chat, plain, concat, chatml, llama3.",
+    help="How messages are formatted as a prompt: chat, plain, concat, chatml, llama3.",
 )
 @click.option(
     "--temperature", type=click.FloatRange(min=0), help="Sampling temperature; 0 by default."
@@ -128,15 +128,15 @@ class _Asking:
     type=click.Path(exists=True),
     metavar="RUN",
     help=(
-        "Replay the answers of a stored run or a cache; no model is queried. To grade a run "
-        "again without its prompts, use `rescore`."
+        "Replay the answers of a stored run or a cache without querying a model. To regrade"
+        " a run without its prompts, use `rescore`."
     ),
 )
 @click.option(
     "--measure",
     type=click.Path(exists=True, file_okay=False),
     metavar="RUN",
-    help="Grade the stored answers of RUN again: same as `rescore RUN --task TASK`.",
+    help="Regrade the stored answers of RUN: same as `rescore RUN --task TASK`.",
 )
 @click.option("--dry-run", is_flag=True, help="Show the planned requests without sending any.")
 @shard_option
@@ -150,7 +150,7 @@ def run(
     models: Sequence[str],
     options: dict[str, Any],
     choose: Callable[..., ModelChoice],
-    asked: Asked,
+    asked: QueryOptions,
     until: Until,
     measure: str | None,
     dry_run: bool,
@@ -165,7 +165,7 @@ def run(
     them. Exit with 3 if more samples failed than --max-error-rate allows.
     """
     if len(models) > 1:
-        from eval_toolkit.cli._several_models import run_each
+        from eval_toolkit.cli._model_ranking import run_each
 
         run_each(context, models, asked)
         return None
@@ -219,7 +219,7 @@ def run(
     return done
 
 
-def _asking(given: dict[str, Any], options: dict[str, Any], asked: Asked) -> _Asking:
+def _asking(given: dict[str, Any], options: dict[str, Any], asked: QueryOptions) -> _Asking:
     decoding = {name: given[name] for name in ("temperature", "top_p", "max_tokens")}
     return _Asking(
         asked={
@@ -251,7 +251,7 @@ def _planned(
 ) -> tuple[Estimate, dict[str, dict[str, Any]]]:
     """Return the estimates of the run and of its judges."""
     from eval_toolkit.graders import load_grader
-    from eval_toolkit.graders.judges.asking import judges_in
+    from eval_toolkit.graders.judges.requests import judges_in
     from eval_toolkit.tasks.judge_estimates import estimate_judges
 
     names = ("limit", "order", "attempts", "formatter", "max_tokens")
@@ -264,7 +264,7 @@ def _planned(
 
 
 def _begins(task: BaseTask[Any], model: Model | None, asking: _Asking) -> Callable[[Progress], str]:
-    """Return a function that reports the number of stored answers and the cost of the others."""
+    """Return a callback that reports the number of stored answers and the cost of the others."""
     from eval_toolkit.tasks.judge_estimates import GUESSED_TOKENS
 
     def said(progress: Progress) -> str:
@@ -316,7 +316,7 @@ def _refuse_with_measure(context: click.Context) -> None:
 def _kept_under(
     task: BaseTask[Any], model: Model | None, asking: _Asking
 ) -> tuple[str, dict[str, Any]]:
-    """Return the name of the run folder, and the settings that identify it."""
+    """Return the name of the run folder, and the settings that identify the run."""
     who = "replay" if model is None else model.name
     told = {
         "task": task.describe(),

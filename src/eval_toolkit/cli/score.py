@@ -16,10 +16,10 @@ from eval_toolkit._internal.files import read_document
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import blocks_page, resamples_of, short_names
-from eval_toolkit.cli._next import next_line
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
 from eval_toolkit.cli._remote import Fetched, fetched, is_run
 from eval_toolkit.cli._show import Output, progress
+from eval_toolkit.cli._suggestions import next_line
 from eval_toolkit.cli._text import in_options, say
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.harness.predictions import (
@@ -59,7 +59,7 @@ Threshold: TypeAlias = "float | FittedOperatingPoint | None"
 @click.option(
     "--threshold-from",
     metavar="FILE",
-    help="File of other rows on which the threshold is selected.",
+    help="File with other rows, on which the threshold is selected.",
 )
 @click.option(
     "--select",
@@ -76,13 +76,13 @@ Threshold: TypeAlias = "float | FittedOperatingPoint | None"
 @click.option(
     "--text",
     metavar="COLUMN",
-    help="Text column; --save stores it for reports, with secrets redacted.",
+    help="Text column, stored by --save for reports with secrets redacted.",
 )
 @click.option(
     "--leakage",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Result of `check TRAIN PREDS --json > FILE`; --save stores it for reports and claims.",
+    help="Result of `check TRAIN PREDS --json > FILE`, stored by --save for reports and claims.",
 )
 @click.option("--overwrite", is_flag=True, help="Let --save replace an existing run.")
 @sampling_options(methods=True, backends=True)
@@ -96,12 +96,12 @@ def score(
     Parquet, Excel, also .gz; globs too; - for standard input), concatenated, or a run folder,
     as for `rescore RUN --metric`; fsspec URLs work too.
     """
-    asked = _Asked(**given)
+    asked = _ScoreOptions(**given)
     asked.check()
     if any(map(is_run, preds)):
         asked.check_run(preds, wanted)
         metrics, threshold = asked.metrics, asked.threshold
-        from eval_toolkit.cli._rescored import rescored_rows
+        from eval_toolkit.cli._rescore_pages import rescored_rows
 
         _, page = rescored_rows(preds[0], metrics, threshold, wanted.by, sampling)
         output.emit(page, summary=True)
@@ -112,7 +112,7 @@ def score(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _ScoreOptions:
     """Metrics, thresholds and storage options of the command."""
 
     metrics: Sequence[str]
@@ -127,7 +127,7 @@ class _Asked:
     def check(self) -> None:
         """Raise if options are mutually exclusive."""
         if self.threshold is not None and self.threshold_from is not None:
-            raise click.UsageError("give --threshold or --threshold-from, not both")
+            raise click.UsageError("pass either --threshold or --threshold-from, not both")
         if self.select is not None and self.threshold_from is None:
             raise click.UsageError("--select and --threshold-from must be given together")
         if self.overwrite and self.save is None:
@@ -155,7 +155,7 @@ class _Asked:
 
 
 def _score_files(
-    files: Fetched, asked: _Asked, wanted: Wanted, sampling: Sampling, output: Output
+    files: Fetched, asked: _ScoreOptions, wanted: Wanted, sampling: Sampling, output: Output
 ) -> None:
     """Score local files of predictions."""
     save, preds, chosen_on = asked.save, files.paths, asked.threshold_from
@@ -216,7 +216,7 @@ def _score_files(
 
 
 def _leakage(file: Path, n_rows: int) -> Mapping[str, Any]:
-    """Return the findings of ``check --json``; raise unless these rows are among its splits."""
+    """Return the findings of ``check --json``; raise if these rows are not one of its splits."""
     from eval_toolkit.leakage.findings import LeakageReport
 
     told = read_document(file, suffix=".json")
@@ -257,7 +257,7 @@ def _with_thresholds(page: Page, kind: PredictionsKind) -> Page:
 
 
 def _with_doubts(page: Page, found: Predictions) -> Page:
-    """Add warnings about suspicious labels and scores, with the names of options."""
+    """Add warnings about suspicious labels and scores, worded in terms of options."""
     from eval_toolkit.scorecards import sanity_notes
 
     notes: dict[str, None] = {}
@@ -282,8 +282,8 @@ def _check_saving(found: Predictions, folder: Path, overwrite: bool, wanted: Wan
         rows = tables.read_rows(found.rows.files, texts=names, file_format=wanted.file_format)
         likely = next((one for one in names if identifies(rows.columns[one])), None)
         raise InvalidInputError(
-            f"{file}: --save needs a column of row ids (--id); none of {', '.join(IDS)} or one "
-            "like them is used, and row numbers are not ids; "
+            f"{file}: --save needs a column of row ids (--id); no column named {', '.join(IDS)} or "
+            "similarly is used, and row numbers are not ids; "
             + (f"pass --id {shlex.quote(likely)}" if likely else "no column has unique values")
         )
     inside = [file for file in found.rows.files if file.resolve().parent == folder.resolve()]
@@ -295,7 +295,7 @@ def _check_saving(found: Predictions, folder: Path, overwrite: bool, wanted: Wan
 
 def _lead(found: Predictions, config: Mapping[str, Any], made: str) -> list[str]:
     key = "" if found.id is None else f", keyed by {found.id}"
-    rows = f"{len(found)} rows{found.told_groups()}, {found.n_positive} positive{key}"
+    rows = f"{len(found)} rows{found.groups_text()}, {found.n_positive} positive{key}"
     lead = [f"{short_names(config['files'])}: {rows}; {made}", *found.notes]
     for name, point in config["thresholds"].items():
         chosen = f", chosen on {_fitted_on(point)}" if "n_fit" in point else ""
@@ -310,8 +310,8 @@ def _fitted_on(point: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """Threshold of each scorer, with the rows used for selection."""
+class ChosenThresholds:
+    """Threshold of each scorer, and the rows on which it was selected."""
 
     points: dict[str, Threshold]
     files: list[Path]
@@ -319,7 +319,9 @@ class Chosen:
     """Column that proves these rows disjoint from the scored rows, or None."""
 
 
-def _chosen(found: Predictions, wanted: Wanted, threshold_from: str, select: str | None) -> Chosen:
+def _chosen(
+    found: Predictions, wanted: Wanted, threshold_from: str, select: str | None
+) -> ChosenThresholds:
     """Select a threshold for each scorer on separate rows."""
     rule = _names.selector(select or "max-f1")
     files = tables.expand_paths(threshold_from)
@@ -334,7 +336,7 @@ def _chosen(found: Predictions, wanted: Wanted, threshold_from: str, select: str
     names = [tables.column_names(file, wanted.file_format) for file in files]
     key = found.id if all(found.id in have for have in names) else None
     rows = read_predictions([threshold_from], replace(columns, id=key, keyed=False))
-    told_apart_by = _told_apart(found, rows)
+    told_apart_by = _disjoint_by(found, rows)
     from eval_toolkit.thresholds.operating_points import fit_operating_points
 
     points: dict[str, Threshold] = {}
@@ -346,11 +348,11 @@ def _chosen(found: Predictions, wanted: Wanted, threshold_from: str, select: str
         except EvalToolkitError as error:
             raise InvalidInputError(f"{threshold_from}: {error}") from error
         points[name] = fitted[rule.criterion]
-    return Chosen(points, files, told_apart_by)
+    return ChosenThresholds(points, files, told_apart_by)
 
 
-def _told_apart(scored: Predictions, rows: Predictions) -> str | None:
-    """Return the column that proves the rows disjoint from the scored rows; raise on overlap.
+def _disjoint_by(scored: Predictions, rows: Predictions) -> str | None:
+    """Return the column that shows that these rows are not scored; raise if some are.
 
     If both files have ids and content hashes, rows are equal if both agree, since ids may be
     numbers that restart in every file.
@@ -375,7 +377,7 @@ def _told_apart(scored: Predictions, rows: Predictions) -> str | None:
     return known
 
 
-def _origin(point: Threshold, chosen: Chosen | None) -> dict[str, Any] | None:
+def _origin(point: Threshold, chosen: ChosenThresholds | None) -> dict[str, Any] | None:
     if point is not None and not isinstance(point, float):
         return {
             "threshold": point.threshold,

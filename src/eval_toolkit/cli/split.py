@@ -50,7 +50,7 @@ Cut = dict[str, EvalSlice]
     required=True,
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Output folder: DIR/train.csv …, or with --folds DIR/fold-1/train.csv ….",
+    help="Output folder, with DIR/train.csv …, or with --folds DIR/fold-1/train.csv ….",
 )
 @click.option(
     "--sizes",
@@ -65,13 +65,13 @@ Cut = dict[str, EvalSlice]
 @click.option(
     "--stratify/--no-stratify",
     default=None,
-    help=("Use the same share of positives in every part [default: yes]."),
+    help=("Keep the same share of positives in every part [default: yes]."),
 )
 @click.option(
     "--keep-duplicates-together",
     "together",
     is_flag=True,
-    help=("Keep rows with similar texts in one part."),
+    help=("Keep rows with similar texts in the same part."),
 )
 @threshold_option(
     "Texts that share at least this fraction of their 5-character n-grams stay together."
@@ -103,7 +103,7 @@ def split(
     eval-toolkit split all.csv --out parts --sizes train=0.8,test=0.2 --group author
     """  # noqa: D301
     if sizes is not None and folds is not None:
-        raise click.UsageError("give --sizes or --folds, not both")
+        raise click.UsageError("pass either --sizes or --folds, not both")
     if reading.time is not None and (reading.group is not None or stratify or together):
         raise click.UsageError(
             "--time excludes --group, --stratify and the other options of random splits"
@@ -158,7 +158,7 @@ def _refuse_other_folds(folder: Path, targets: Iterable[Path]) -> None:
 
 
 def _shares(text: str) -> dict[str, float]:
-    """Parse ``train=0.8,test=0.2``; the sum is checked where the shares are used."""
+    """Parse ``train=0.8,test=0.2``; the sum is checked by the splitters."""
     shares: dict[str, float] = {}
     for item in text.split(","):
         name, _, share = (part.strip() for part in item.partition("="))
@@ -169,7 +169,7 @@ def _shares(text: str) -> dict[str, float]:
         plain = name and Path(name).name == name and not name.startswith(".")
         if not plain or not 0.0 < number < 1.0 or name in shares:
             raise InvalidInputError(
-                f"--sizes: {item.strip()!r} is no part; write different names with shares between "
+                f"--sizes: {item.strip()!r} is not a part; write different names with shares between "
                 f"0 and 1, as in {DEFAULT_SIZES}"
             )
         shares[name] = number
@@ -204,7 +204,7 @@ def _at_random(
 
 
 def _similar(data: Data, threshold: float) -> NDArray[Any]:
-    """Return a code per row, equal for rows connected by similar texts."""
+    """Return a code per row; rows connected by similar texts have the same code."""
     if not data.has_texts:
         raise InvalidInputError("--keep-duplicates-together compares texts; pass one --text")
     strategy = MinHashLSHStrategy(n=PIECE)  # same strategy as `check`, so that both agree

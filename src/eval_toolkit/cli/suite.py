@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from eval_toolkit._internal.display import Estimate, Page, Rows, Status, Table
-from eval_toolkit.cli._asking import progress_bar
 from eval_toolkit.cli._cells import estimate
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._options import form_options
+from eval_toolkit.cli._query_options import progress_bar
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._tasks import sandbox_option
 from eval_toolkit.cli._text import in_options, say
@@ -65,7 +65,7 @@ def suite(
     asked = choose(model, concurrency=concurrency).load()
     folder = Path(out) if out else Path("runs") / f"{read.name}-{asked.name}".replace("/", "-")
     if limit is not None:
-        read = _told(read, {"limit": limit})
+        read = _with_settings(read, {"limit": limit})
 
     def begin(label: str, task: Any) -> None:
         if not quiet:
@@ -86,12 +86,12 @@ def suite(
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
-def _told(suite: Suite, settings: Mapping[str, Any]) -> Suite:
+def _with_settings(suite: Suite, settings: Mapping[str, Any]) -> Suite:
     """Return the suite with settings overridden by the options of the command."""
     tasks: list[Any] = []
     for one in suite.tasks:
         if isinstance(one, Suite):
-            tasks.append(_told(one, settings))
+            tasks.append(_with_settings(one, settings))
         else:
             leaf = one if isinstance(one, Leaf) else Leaf(one)
             tasks.append(replace(leaf, settings={**leaf.settings, **settings}))
@@ -147,7 +147,7 @@ def _confidence(done: SuiteRun) -> str:
 
 
 def _remark(one: SuiteValue) -> str:
-    """Return the reason for a missing value; task errors are shown below the table."""
+    """Return why a value is missing; task errors are shown below the table."""
     what, unfinished, _ = one.reason.partition(" was not finished")
     return what + unfinished if unfinished else one.reason
 

@@ -21,8 +21,10 @@ from eval_toolkit.runs import Run
 @click.option(
     "--format",
     type=click.Choice(TRANSCRIPT_FORMATS),
-    help="Text to read, one JSON line per conversation, Markdown, or one CSV row per turn.  "
-    "[default: by the suffix of --out, else txt]",
+    help=(
+        "Plain text, one JSON line per conversation, Markdown, or one CSV row per turn.  "
+        "[default: from the suffix of --out, else txt]"
+    ),
 )
 @click.option("--out", metavar="FILE", help="Write to this file instead of printing.")
 @click.option(
@@ -38,7 +40,7 @@ from eval_toolkit.runs import Run
     "--where",
     "part",
     metavar="NAME=VALUE",
-    help="Only the rollouts of one category, topic or kind, such as category=rude or safe=True.",
+    help="Only the rollouts of one category, topic or other part, e.g. category=rude or safe=True.",
 )
 def transcripts(
     run: str,

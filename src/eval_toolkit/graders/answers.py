@@ -22,10 +22,10 @@ def _has_answer(grader: Any) -> bool:
 class WithAnswer:
     """A grader that also stores the extracted answer in the column ``<name>_answer``.
 
-    The grader's method ``answer(response)`` returns a text, or None without an answer; equal texts
-    are the same answer. The answer is the number for `NumberMatch`, the letter for `LetterMatch`,
-    the match for `RegexMatch`, the normalised text for `ExactMatch`, and the text of the choice for
-    `ChoiceAccuracy`.
+    The grader's method ``answer(response)`` returns a string, or None if there is no answer; equal
+    strings count as the same answer. The answer is the number for `NumberMatch`, the letter for
+    `LetterMatch`, the match for `RegexMatch`, the normalised text for `ExactMatch`, and the text of
+    the choice for `ChoiceAccuracy`.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class Grade(Displayed):
 
     @classmethod
     def of(cls, given: "float | str | Grade", reason: str = "") -> "Grade":
-        """Convert a number or a text to a grade; a grade is returned unchanged."""
+        """Convert a number or a string to a grade; a grade is returned unchanged."""
         if isinstance(given, Grade):
             return given
         if isinstance(given, str):
@@ -96,7 +96,7 @@ class ColumnInfo:
     metric: bool = True
     """Whether the column is averaged; False for stored values such as the index of a choice."""
     text: bool = False
-    """Whether the column holds texts, such as the extracted answer; these are only stored."""
+    """Whether the column contains strings, such as the extracted answer; these are only stored."""
 
     def __post_init__(self) -> None:
         if self.text:
@@ -115,7 +115,7 @@ def options_version(number: str) -> property:
     """Return the property ``version`` of a dataclass: a number and all non-default options."""
 
     def version(grader: Any) -> str:
-        """Version; changes when the results may change."""
+        """Version; it changes whenever the results may change."""
         given = []
         for option in fields(grader):
             value = getattr(grader, option.name)

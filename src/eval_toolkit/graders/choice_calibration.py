@@ -32,7 +32,7 @@ class ChoiceCalibration:
     """Confidence of a model in its choice, and the calibration of that confidence.
 
     Probabilities are the softmax over choices. ``choice_confidence`` is the probability of the
-    likeliest choice (summed over choices with equal text) and ``choice_confidence_right`` its
+    most likely choice (summed over choices with equal text) and ``choice_confidence_right`` its
     correctness; both are stored for the metrics ``choice_confidence_ece`` and
     ``choice_confidence_roc_auc`` (and others with `metric_specs.on_columns`).
     ``choice_confidence_brier`` is the squared distance of all probabilities from the truth (0 to
@@ -180,6 +180,6 @@ def choice_reliability(
     )
     if not bins:
         raise UndefinedMetricError(
-            f"the {int(there.sum())} records are too few for {n_bins} bins, or all right or wrong"
+            f"the {int(there.sum())} records are too few for {n_bins} bins, or are all right or all wrong"
         )
     return bins

@@ -25,14 +25,14 @@ def likeliest(shares: list[float]) -> int:
 
 
 def share_of_text(response: Any, shares: list[float], at: int) -> float:
-    """Return the probability of a choice's text, summed over choices with equal text."""
+    """Return the probability of the text of a choice, summed over choices with equal text."""
     text = response.choices[at]
     return mass(shares, {place for place, other in enumerate(response.choices) if other == text})
 
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceWeightedAccuracy:
-    """Probability of the likeliest choice if it is right, and 0 if it is wrong.
+    """Probability of the most likely choice if it is right, and 0 if it is wrong.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class _WithDontKnow:
         return {self.name: ColumnInfo(bounds=(-float(self.lw), float(self.lc)))}  # type: ignore[attr-defined]
 
     def _dont_know(self, response: Any) -> set[int]:
-        """Return the positions of the choices that say "don't know"."""
+        """Return the positions of the "don't know" choices."""
         if self.idk is None:
             return {len(response.choices) - 1}
         wanted = self.idk.strip().casefold()

@@ -60,7 +60,7 @@ def right_choices(response: Any) -> set[int]:
 
 
 def check_normalise(normalise: str) -> None:
-    """Raise unless a normalisation is valid."""
+    """Raise if a normalisation is invalid."""
     choice(normalise, "normalise", ("none", *_SHORT))
 
 
@@ -94,7 +94,7 @@ def _normalised(response: Any, normalise: str, leading_space: bool) -> list[floa
 
 @dataclass(frozen=True, slots=True)
 class ChoiceAccuracy:
-    """Whether the likeliest choice is right; ties go to the first choice.
+    """Whether the most likely choice is right; ties go to the first choice.
 
     The column ``choice`` (``choice_norm_bytes`` …) stores its position, counted from 0 in the order
     presented; ``margin`` stores its lead over the second in nats, 0 for a tie.
@@ -104,7 +104,7 @@ class ChoiceAccuracy:
     normalise : {"none", "bytes", "characters", "tokens"}, default "none"
         Divisor of each log-likelihood before the comparison.
     leading_space : bool, default True
-        Whether leading white space counts in a choice's bytes or characters. It is part of the
+        Whether leading whitespace counts in a choice's bytes or characters. It is part of the
         scored text; lm-eval's ``acc_norm`` excludes it.
 
     Examples
@@ -194,7 +194,7 @@ class BitsPerByte:
         }
 
     def metrics(self) -> "list[MetricSpec]":
-        """Return the bits per byte over all texts."""
+        """Return the corpus metric bits per byte."""
         from eval_toolkit.metric_specs import ratio_of
 
         name = f"{self.name}_total"
@@ -234,7 +234,7 @@ def choice_shares(
 
 
 def softmax(numbers: Sequence[float]) -> list[float]:
-    """Return the softmax of log-likelihoods; 0 if all are impossible.
+    """Return the softmax of log-likelihoods; zeros if all choices are impossible.
 
     Examples
     --------
@@ -258,7 +258,7 @@ def mass(shares: list[float], some: set[int]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ProbabilityMass:
-    """Share of the total probability of the choices that is on the right ones.
+    """Share of the total probability of the choices that falls on the correct ones.
 
     Parameters
     ----------
@@ -304,7 +304,7 @@ class ProbabilityMass:
 class ChoicePosition:
     """Position of the selected choice and of the right one, for `position_bias`.
 
-    Columns: ``choice_position`` of the likeliest choice (ties go to the first), counted from 0 in
+    Columns: ``choice_position`` of the most likely choice (ties go to the first), counted from 0 in
     the order presented; ``choice_position_right`` of the first right choice; and
     ``choice_position_n``, the number of choices. They are stored but not averaged.
 
@@ -326,7 +326,7 @@ class ChoicePosition:
         return dict.fromkeys((self.name, f"{self.name}_right", f"{self.name}_n"), KEPT)
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
-        """Return both positions and the number of choices."""
+        """Return the correct and the selected position, and the number of choices."""
         right, numbers = min(right_choices(response)), response.loglikelihoods
         chosen: float | Grade = float(response.best)
         if max(numbers) == -math.inf:

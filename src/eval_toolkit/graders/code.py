@@ -18,7 +18,7 @@ from eval_toolkit._internal.sandbox.errors import Failed, Overrun
 from eval_toolkit._internal.validation import integer, number
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import COMPLETIONS, KEPT, RATE, ColumnInfo, Grade, options_version
-from eval_toolkit.graders.context import told
+from eval_toolkit.graders.context import context_value
 from eval_toolkit.models.responses import Completion
 
 __all__ = ["CodeTests", "find_code"]
@@ -139,12 +139,12 @@ class CodeTests:
 
         A context without tests, or with an entry point that is not a valid name, is an error.
         """
-        function = told(response, "entry_point") or ""
+        function = context_value(response, "entry_point") or ""
         if function and not str(function).isidentifier():
             raise InvalidInputError(
                 f"the sample's entry_point is {function!r}; it must be a Python identifier"
             )
-        prompt = str(told(response, "prompt") or "")
+        prompt = str(context_value(response, "prompt") or "")
         code = _continued(prompt, response.completion, str(function), self.indented)
         call = f"\ncheck({function})" if function else ""
         return code, _before(prompt, str(function)) + _tests(response) + call
@@ -187,11 +187,11 @@ class CodeTests:
         worker = Limits(self.seconds + _GRACE, None, limits.file_mb, limits.open_files)
         sandbox = program_sandbox(way, packages=self.packages)
         run = Contained("eval_toolkit._internal.sandbox.programs:run_program", worker, sandbox)
-        told = (code, limits.to_dict(), way, sandbox.view.to_dict())
+        context_value = (code, limits.to_dict(), way, sandbox.view.to_dict())
         try:
-            return dict(run(*told, apart=tests))
+            return dict(run(*context_value, apart=tests))
         except Failed:  # an earlier program may have damaged the worker, which is now replaced
-            return dict(run(*told, apart=tests))
+            return dict(run(*context_value, apart=tests))
 
 
 def _continued(prompt: str, text: str, function: str, indented: bool) -> str:
@@ -210,7 +210,7 @@ def _continued(prompt: str, text: str, function: str, indented: bool) -> str:
 
 
 def _before(prompt: str, function: str) -> str:
-    """Return the imports and helpers before the function in the prompt, which tests use too."""
+    """Return the imports and helpers before the function in the prompt, which the tests may use."""
     stub = _stub(prompt, function) if function else None
     before = prompt[: stub.start()] if stub else ""
     return f"{before}\n" if before.strip() and _is_program(before) else ""
@@ -229,7 +229,7 @@ def _is_program(text: str) -> bool:
 
 
 def _body(code: str) -> str:
-    """Return the leading indented lines of a text."""
+    """Return the leading indented lines of a string."""
     first = code.lstrip("\n")
     if not first.startswith((" ", "\t")):
         return code
@@ -238,10 +238,12 @@ def _body(code: str) -> str:
 
 
 def _tests(response: Completion) -> str:
-    whole, several = told(response, "test"), told(response, "test_list")
+    whole, several = context_value(response, "test"), context_value(response, "test_list")
     if isinstance(whole, str):
         return whole
     if not isinstance(several, (list, tuple)) or not several:
         raise InvalidInputError("the sample's context has neither 'test' nor 'test_list'")
-    before = told(response, "test_setup_code") or told(response, "test_imports") or ""
+    before = (
+        context_value(response, "test_setup_code") or context_value(response, "test_imports") or ""
+    )
     return "\n".join([*([before] if isinstance(before, str) else before), *several])

@@ -17,7 +17,7 @@ COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
 """Comparison operators by name."""
 
 
-def told(response: Any, key: str) -> Any:
+def context_value(response: Any, key: str) -> Any:
     """Return the value of a key in the sample's context, or None.
 
     Examples
@@ -30,16 +30,16 @@ def told(response: Any, key: str) -> Any:
     return context.get(key) if isinstance(context, Mapping) else None
 
 
-def told_or_raise(response: Any, key: str) -> Any:
+def required_context_value(response: Any, key: str) -> Any:
     """Return the value of a key in the sample's context; raise if it is missing.
 
     Examples
     --------
     >>> from eval_toolkit.models.responses import Completion
-    >>> told_or_raise(Completion("Hallo", context={"language": "de"}), "language")
+    >>> required_context_value(Completion("Hallo", context={"language": "de"}), "language")
     'de'
     """
-    found = told(response, key)
+    found = context_value(response, key)
     if found is None:
         raise InvalidInputError(f"the sample's context has no {key!r}; the grader needs it")
     return found
@@ -56,7 +56,7 @@ def comparison(response: Any) -> Callable[[float], bool]:
     >>> comparison(Completion("", context={"comparison": "less than", "n": 3}))(3)
     False
     """
-    name = str(told_or_raise(response, "comparison"))
+    name = str(required_context_value(response, "comparison"))
     compare = COMPARISONS[validation.choice(name, "comparison", tuple(COMPARISONS))]
-    n = validation.number(told_or_raise(response, "n"), "n")
+    n = validation.number(required_context_value(response, "n"), "n")
     return lambda value: compare(value, n)

@@ -17,7 +17,7 @@ from eval_toolkit.graders.base import (
     options_version,
     references,
 )
-from eval_toolkit.graders.context import told
+from eval_toolkit.graders.context import context_value
 from eval_toolkit.models.responses import Completion
 
 __all__ = ["TEXT_LIMIT", "Drop", "drop_answer"]
@@ -124,7 +124,7 @@ class Drop:
 
 
 def _answers(response: Completion) -> list[Sequence[str]]:
-    given = told(response, "answers")
+    given = context_value(response, "answers")
     answers: list[Sequence[str]] = (
         [_BETWEEN_SPANS.split(truth) for truth in references(response)]
         if given is None
@@ -168,7 +168,7 @@ def _is_number(token: str) -> bool:
 
 
 def _agree(text: Mapping[_Rules, list[str]], gold: list[tuple[_Rules, str]]) -> bool:
-    """Return whether a text has exactly the spans of an answer."""
+    """Return whether a prediction has exactly the spans of an answer."""
     found = {rules: {span for by, span in gold if by == rules} for rules in text}
     columns = zip(
         *([span in found[by] for span in spans] for by, spans in text.items()), strict=True

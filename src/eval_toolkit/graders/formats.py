@@ -21,7 +21,7 @@ from eval_toolkit.graders.base import (
     Grade,
     options_version,
 )
-from eval_toolkit.graders.context import told
+from eval_toolkit.graders.context import context_value
 from eval_toolkit.models.responses import Completion
 
 __all__ = ["TEXT_LIMIT", "CsvFormat", "Placeholders", "PostscriptFormat"]
@@ -100,9 +100,9 @@ class CsvFormat:
         """Return the properties of the largest table in the text."""
         separator, n_columns = self.separator, self.n_columns
         if separator is None:
-            separator = _one_sign(told(response, "separator") or ",")
-        if n_columns is None and told(response, "n_columns") is not None:
-            n_columns = integer(told(response, "n_columns"), "n_columns", low=1)
+            separator = _one_sign(context_value(response, "separator") or ",")
+        if n_columns is None and context_value(response, "n_columns") is not None:
+            n_columns = integer(context_value(response, "n_columns"), "n_columns", low=1)
         table = _largest_table(response.completion[:TEXT_LIMIT], separator)
         grades: tuple[float | Grade, ...] = (
             float(table is not None),
@@ -250,7 +250,7 @@ class Placeholders:
         """Return whether there are enough placeholders, and their number."""
         wanted = self.at_least
         if wanted is None:
-            n = told(response, "n")
+            n = context_value(response, "n")
             wanted = 1 if n is None else integer(n, "n", low=1)
         found = len(_PLACEHOLDER.findall(response.completion[:TEXT_LIMIT]))
         return {self.name: float(found >= wanted), f"{self.name}_n": float(found)}

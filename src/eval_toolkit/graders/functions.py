@@ -20,7 +20,7 @@ class FunctionGrader:
     ----------
     function : callable
         Returns a number, a truth value, a `Grade`, or None to skip the answer. The second parameter
-        gets the reference, or a list if there are several.
+        receives the reference, or a list if there are several.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class FunctionGrader:
         self.version = (object_digest([function, code]) or "1")[:_DIGITS]
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the column, which is binary if the function is annotated with bool."""
+        """Return the column, which is binary if the return annotation is bool."""
         note = getattr(self._function, "__annotations__", {}).get("return")
         if note in (bool, "bool"):
             return {self.name: RATE}
@@ -66,7 +66,7 @@ class FunctionGrader:
 
 
 def _n_arguments(function: Any, name: str) -> int:
-    """Return 2 if a function takes the answer and the reference, 1 if only the answer."""
+    """Return 2 if a function takes the answer and the reference, 1 if it takes only the answer."""
     try:
         listed = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # a builtin without a signature, such as len

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from eval_toolkit._internal.sandbox.errors import Overrun
 from eval_toolkit.graders.base import COMPLETIONS, KEPT, RATE, ColumnInfo, Grade, options_version
-from eval_toolkit.graders.context import told
+from eval_toolkit.graders.context import context_value
 from eval_toolkit.graders.schemas import follows, schema_text
 from eval_toolkit.models.responses import Completion
 
@@ -91,7 +91,7 @@ def read_json(text: str) -> Any:
 
 
 def _read_at(text: str, start: int) -> tuple[Any, int]:
-    """Return the value that starts at a position of a text, and its end."""
+    """Return the JSON value that starts at a position of a string, and its end."""
     try:
         value, end = _DECODER.raw_decode(text, start)
     except RecursionError:
@@ -115,7 +115,7 @@ def _is_too_deep(value: Any) -> bool:
 
 
 def _inside(text: str) -> list[Any]:
-    """Return a list of the longest array or object inside a text; empty if there is none."""
+    """Return a list with the longest array or object inside a text; empty if there is none."""
     best: list[Any] = []
     length = at = 0
     for _ in range(_PLACES if len(text) <= TEXT_LIMIT else 0):
@@ -150,7 +150,7 @@ class JsonFormat:
       objects within other text, the longest counts, for this and the other columns.
     - ``<name>_fulfills_schema``: the value conforms to the schema; skipped without a schema. If the
       check exceeds the time limit, the value does not conform, and ``<name>_timed_out`` is 1.
-    - ``<name>_exact_match``: the value equals a reference, ignoring the order of keys, white space,
+    - ``<name>_exact_match``: the value equals a reference, ignoring the order of keys, whitespace,
       and the difference between 1 and 1.0; skipped without a reference.
 
     Parameters
@@ -212,7 +212,7 @@ class JsonFormat:
         return dict(zip(self.columns(), grades, strict=True))
 
     def _follows(self, found: list[Any], response: Completion) -> float | Grade:
-        given = told(response, "schema") if self.schema is None else self.schema
+        given = context_value(response, "schema") if self.schema is None else self.schema
         if given is None:
             return Grade.skipped("the sample has no schema")
         schema = schema_text(given)

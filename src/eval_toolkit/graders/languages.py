@@ -13,7 +13,7 @@ from typing import Any
 from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import COMPLETIONS, RATE, ColumnInfo, Grade, options_version
-from eval_toolkit.graders.context import told_or_raise
+from eval_toolkit.graders.context import required_context_value
 from eval_toolkit.models.responses import Completion
 
 __all__ = [
@@ -52,7 +52,7 @@ def require_detector(feature: str = "the language of a text") -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _identifier() -> Any:
-    """Return py3langid's model for the supported languages, loaded once."""
+    """Return py3langid's model restricted to the supported languages; it is loaded once."""
     package = require_detector()
     made = package.LanguageIdentifier.from_model_file(
         package.MODEL_FILE, norm_probs=True, min_confidence=_LEAST_PROBABILITY
@@ -62,7 +62,7 @@ def _identifier() -> Any:
 
 
 def _chinese(text: str) -> str:
-    """Return the script of a Chinese text, by the national character set that covers more of it."""
+    """Return the script of a Chinese text: that of the character set that covers more of it."""
     characters = "".join(_HAN.findall(text))
     simplified, traditional = (
         len(characters.encode(name, "ignore")) for name in ("gb2312", "big5")
@@ -119,7 +119,7 @@ def detect_language(text: str) -> str | None:
 
 
 def _known(language: Any) -> str:
-    """Return a supported code, or "zh" for both Chinese scripts."""
+    """Return a supported code; "zh" stands for both Chinese scripts."""
     code = str(language).strip().lower().replace("_", "-")
     short = code.partition("-")[0]
     for form in (code, short):  # de-AT
@@ -180,10 +180,10 @@ class LanguageMatch:
         return {self.name: RATE}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the text is in the language."""
+        """Return whether the text is in the required language."""
         wanted = self.language
         if wanted is None:
-            wanted = _known(told_or_raise(response, "language"))
+            wanted = _known(required_context_value(response, "language"))
         found = detect_language(response.completion)
         if found is None:
             return {self.name: Grade.skipped("the language of the text is unknown")}

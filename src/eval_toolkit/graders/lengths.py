@@ -5,12 +5,12 @@ How words, sentences and paragraphs are counted:
 - A **word** is a maximal sequence of letters, digits and underscores; an apostrophe or a hyphen
   between two of them joins, so that "don't" and "well-known" are one word each. In scripts without
   spaces, such as Chinese, each such sequence counts as one word.
-- A **sentence** ends at ``.``, ``!`` or ``?`` before white space or the end (optionally after
+- A **sentence** ends at ``.``, ``!`` or ``?`` before whitespace or the end (optionally after
   closing quotes and brackets), at ``…`` before a capital letter, at ``。``, ``！`` and ``？``, and at
   the end of a paragraph. A dot after an abbreviation ("Dr.", "e.g."), an initial ("J. Smith") or a
   number at the start of a line does not end a sentence.
 - **Paragraphs** are non-empty and separated by one or more empty lines.
-- **Characters** are counted without leading and trailing white space.
+- **Characters** are counted without leading and trailing whitespace.
 
 Only the first `TEXT_LIMIT` characters of a text are counted.
 """
@@ -31,7 +31,7 @@ from eval_toolkit.graders.base import (
     options_version,
     references,
 )
-from eval_toolkit.graders.context import comparison, told, told_or_raise
+from eval_toolkit.graders.context import comparison, context_value, required_context_value
 from eval_toolkit.graders.ifeval import counts
 from eval_toolkit.graders.json_format import read_json
 from eval_toolkit.models.responses import Completion
@@ -229,7 +229,7 @@ class LengthControl:
         }
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the length is accepted, and the deviation."""
+        """Return whether the length is accepted, and its deviation from the target."""
         asked = _asked(references(response)[0])
         kind = choice(str(asked.get("type")), "type", ("target", "min", "max"))
         unit = choice(str(asked.get("unit")), "unit", tuple(_COUNTERS))
@@ -284,11 +284,11 @@ class LengthRatio:
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
         """Return the ratio, and whether it satisfies the requirement."""
-        words = count_words(str(told_or_raise(response, "original")))
+        words = count_words(str(required_context_value(response, "original")))
         if not words:
             raise InvalidInputError("`original` in the sample's context has no words")
         ratio = count_words(response.completion) / words
         kept: float | Grade = Grade.skipped("the sample does not require a ratio")
-        if told(response, "comparison") is not None:
+        if context_value(response, "comparison") is not None:
             kept = float(comparison(response)(ratio))
         return {self.name: ratio, f"{self.name}_kept": kept}

@@ -151,7 +151,7 @@ def default_graders(response_type: ResponseType | str) -> list[Grader]:
 
 
 def fitting_graders(response_type: ResponseType) -> list[str]:
-    """Return the names of built-in graders for a response type.
+    """Return the names of the built-in graders that accept a response type.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Whether an answer is right, by the grader, the choices, the number or the text of its item."""
+"""Correctness of an answer, by the grader, the choices, the number or the text of its item."""
 
 import re
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ _ORIGIN = Origin("the data", f"the field {GRADER_FIELD!r}", remedy=_OF_RUN)
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Whether the answer matches the reference, in the way that suits each item.
+    """Whether the answer matches the reference, by a comparison that depends on the item.
 
     An item is graded by the grader named in its field ``grader``; if it has lettered choices, by
     the letter or the text of the choice; if its references are numbers, by the final number of the
@@ -112,7 +112,7 @@ def _says(response: Completion) -> bool:
 
 
 def _chosen(response: Completion, options: list[str]) -> bool:
-    """Return whether an answer names the right choice, by its text or by its letter."""
+    """Return whether an answer names the correct choice, by text or by letter."""
     right = {_PLAIN.apply(truth) for truth in references(response)}
     plain = [_PLAIN.apply(one) for one in options]
     said = _PLAIN.apply(response.completion)
@@ -137,7 +137,7 @@ def grader_of_item(name: str) -> Grader:
     >>> grader_of_item("regex_match{pattern='([0-9]+) km'}").name
     'regex_match'
     """
-    from eval_toolkit.graders.judges.asking import judges_in
+    from eval_toolkit.graders.judges.requests import judges_in
     from eval_toolkit.graders.loading import named_grader
 
     made: Any = named_grader(name, {}, origin=_ORIGIN)

@@ -49,7 +49,7 @@ def repeats(words: Sequence[str], window: int, times: int = 1) -> bool:
 
 
 def _equal(codes: IntArray, starts: NDArray[Any], window: int) -> bool:
-    """Return whether windows with equal hashes are equal texts."""
+    """Return whether windows with equal hashes contain equal text."""
     first = codes[starts[0] : starts[0] + window]
     return all(np.array_equal(first, codes[at : at + window]) for at in starts[1:])
 
@@ -79,7 +79,7 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 class RepeatedText:
     """Whether a text repeats itself: 1 if a word sequence occurs again; lower is better.
 
-    Words are separated by white space and not normalised; occurrences may overlap, so that a
+    Words are separated by whitespace and not normalised; occurrences may overlap, so that a
     repeated single word counts. Only the first `WORD_LIMIT` words of a text are read.
 
     Parameters

@@ -69,7 +69,7 @@ class Rouge:
     Parameters
     ----------
     tokenise : {"whitespace", "rouge"}, default "whitespace"
-        "whitespace" splits at white space. "rouge" uses runs of a to z and digits in the
+        "whitespace" splits at whitespace. "rouge" uses runs of a to z and digits in the
         lower-cased text, as rouge-score does.
     name : str, default "rouge"
         Prefix of the columns ``<name>_1``, ``<name>_2``, ``<name>_l``, ``<name>_geometric_mean``.

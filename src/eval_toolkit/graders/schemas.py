@@ -60,7 +60,7 @@ def schema_text(given: Any) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _problem(schema: str) -> str:
-    """Return why a text is not a valid schema, or "" if it is."""
+    """Return why a string is not a valid schema, or "" if it is."""
     if len(schema) <= _SHORT:
         return _problem_here(schema)
     require("jsonschema", feature=_FEATURE, extra="validation")
@@ -125,7 +125,7 @@ def follows(value: Any, schema: str) -> bool:
 
 
 def _n_values(value: Any) -> int:
-    """Return the number of values inside a value, including itself."""
+    """Return the number of values nested in a value, including itself."""
     n, level = 0, [value]
     while level:
         n += len(level)

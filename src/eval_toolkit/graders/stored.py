@@ -51,7 +51,7 @@ def grader_of_version(name: str, version: str) -> Grader | None:
 
 
 def _options(version: str) -> dict[str, Any]:
-    """Return the options encoded in a version; texts may contain "+x="."""
+    """Return the options encoded in a version; strings may contain "+x="."""
     if len(version) > _LONGEST:
         raise ValueError(f"a version of {len(version)} characters")
     options = {}

@@ -39,7 +39,7 @@ _ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
 class TextRules:
     """Normalisation of texts before a comparison.
 
-    Leading and trailing white space is always ignored, and text is normalised to Unicode NFC.
+    Leading and trailing whitespace is always ignored, and text is normalised to Unicode NFC.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class TextRules:
         Whether to ignore case, punctuation and articles. Punctuation is every Unicode character of
         category P, and the ASCII characters ``$+<=>^`|~``; articles are "a", "an" and "the".
     ignore_whitespace : bool, default True
-        Whether white space of any length is equivalent to one space.
+        Whether whitespace of any length is equivalent to one space.
     ignore : sequence of str
         Patterns whose matches are removed first, in order, from the end of a text only; see
         `eval_toolkit.graders.texts` on slow patterns.
@@ -76,7 +76,7 @@ class TextRules:
 
     @property
     def may_overrun(self) -> bool:
-        """Whether a pattern may exceed the time limit on some text."""
+        """Whether a pattern may exceed the time limit on some texts."""
         return not all(is_simple(one.pattern, one.flags) for one in self._patterns)
 
     def apply(self, text: str) -> str:
@@ -108,12 +108,12 @@ def applied(rules: TextRules, response: Completion) -> list[str]:
 
 
 def timed_out_columns(name: str, may_overrun: bool) -> dict[str, ColumnInfo]:
-    """Return the column for timeouts, if a pattern can exceed the time limit."""
+    """Return the column for timeouts if a pattern can exceed the time limit."""
     return {f"{name}_timed_out": KEPT} if may_overrun else {}
 
 
 def without_punctuation(text: str) -> str:
-    """Return a text without Unicode and ASCII punctuation."""
+    """Return a string without Unicode and ASCII punctuation."""
     text = text.translate(_ASCII_PUNCTUATION)
     if text.isascii():
         return text
@@ -264,7 +264,7 @@ _WITHIN = re.compile(rf"{_WORD}\x00{_WORD}|[0-9][.,]?\x00[0-9]|[0-9]\x00[.,][0-9
 
 
 def _continues(before: str, inner: str, after: str) -> bool:
-    """Return whether a text is a part of a longer word or number in which it was found."""
+    """Return whether a match is part of a longer word or number in the text."""
     sides = f"{before[-2:]}\0{inner[:2]}", f"{inner[-2:]}\0{after[:2]}"
     return any(_WITHIN.search(side) for side in sides)
 
@@ -287,7 +287,7 @@ class TokenF1:
     ----------
     normalise : {"squad", "plain"}, default "squad"
         "squad" ignores case, punctuation and English articles; "plain" only case. Words are
-        separated by white space.
+        separated by whitespace.
 
     Examples
     --------

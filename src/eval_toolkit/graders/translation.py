@@ -202,7 +202,7 @@ def corpus_chrf(sums: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class ChrF:
-    """chrF2, 0 to 100: character n-grams up to length 6 without white space, β = 2.
+    """chrF2, 0 to 100: character n-grams up to length 6 without whitespace, β = 2.
 
     Score per text, and ``<name>_corpus`` over all texts. The best of several references counts.
 
@@ -278,7 +278,7 @@ class ChrF:
 
 
 def _apart(words: Iterable[str]) -> Iterable[str]:
-    """Split one trailing or leading punctuation mark from each word."""
+    """Split one trailing or leading punctuation mark off each word."""
     for word in words:
         if len(word) > 1 and word[-1] in _PUNCTUATION:
             yield from (word[:-1], word[-1])
@@ -385,7 +385,7 @@ class Ter:
         return [_corpus_metric(name, self._counts(), corpus_ter, up=False, high=math.inf)]
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return the edits of the text, in total and per hundred words."""
+        """Return the number of edits, in total and per hundred words."""
         words = response.completion.split()
         truths = [truth.split() for truth in references(response)]
         longest = max(map(len, truths))

@@ -115,7 +115,7 @@ def cache_identity(scorer: Any, name: str, fitted_on: str = "", columns: Sequenc
 def cache_key(identity: str, item: Any, name: str) -> str:
     """Return the key of the score of one input.
 
-    Raises if the input contains other values than strings and numbers: they have no stable hash.
+    Raises if the input contains values other than strings and numbers, which have no stable hash.
     """
     try:
         text = json.dumps(item, sort_keys=True, ensure_ascii=True)

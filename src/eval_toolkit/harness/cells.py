@@ -29,7 +29,7 @@ _RESERVED = frozenset(
 
 
 @dataclass(frozen=True)
-class Measuring:
+class CellSettings:
     """Metrics to compute, and the settings of their intervals."""
 
     specs: tuple[MetricSpec, ...]
@@ -50,8 +50,8 @@ class Measuring:
         rng: SeedLike,
         executor: Executor | None,
         paired_metric: MetricSpec | None = None,
-    ) -> "Measuring":
-        """Return the settings, after checking the options."""
+    ) -> "CellSettings":
+        """Return the settings, after validating the options."""
         specs = check_specs(metrics)
         for spec in specs:
             if spec.name in _RESERVED:
@@ -70,7 +70,7 @@ class Measuring:
     def card(
         self, records: Records, more: Iterable[MetricSpec] = (), by: str | None = None
     ) -> Scorecard:
-        """Return the cells of records and their parts."""
+        """Return the cells of records and of their parts."""
         return summarise(
             records,
             [*self.specs, *more],
@@ -91,7 +91,7 @@ def scored_block(
     rows: Rows,
     scores: FloatArray,
     records: Records,
-    how: Measuring,
+    how: CellSettings,
     more: Sequence[MetricSpec] = (),
     absent: Mapping[str, MetricResult] | None = None,
 ) -> tuple[dict[str, Any], Scorecard]:
@@ -136,7 +136,7 @@ def part_blocks(
 
 
 def paired_entry(
-    rows: Rows, unit_ids: Sequence[str], a: Scored, b: Scored, how: Measuring
+    rows: Rows, unit_ids: Sequence[str], a: Scored, b: Scored, how: CellSettings
 ) -> dict[str, Any]:
     """Return the paired difference B − A on a slice, or the reason why it is missing."""
     for outcome in (a, b):

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
-from eval_toolkit.harness.cells import Measuring, paired_entry, part_blocks, scored_block
+from eval_toolkit.harness.cells import CellSettings, paired_entry, part_blocks, scored_block
 from eval_toolkit.harness.progress import Ticker
 from eval_toolkit.harness.rows import Rows
 from eval_toolkit.harness.scoring import Scored, Scoring, score_rows
@@ -26,7 +26,7 @@ class Options:
     """Options common to all slices, scorers and folds."""
 
     scoring: Scoring
-    measuring: Measuring
+    measuring: CellSettings
     pairs: tuple[tuple[str, str], ...] = ()
     selectors: tuple[ThresholdSelector, ...] = ()
     threshold_slice: str | None = None

@@ -11,10 +11,10 @@ from eval_toolkit import metrics as metric_functions
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.calibration import Calibrator
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
-from eval_toolkit.harness.cells import Measuring, scored_block
+from eval_toolkit.harness.cells import CellSettings, scored_block
 from eval_toolkit.harness.core import Options, checked_pairs, collected_versions, score_part
-from eval_toolkit.harness.guard import checked_checks, guarded
 from eval_toolkit.harness.kind import RowsKind
+from eval_toolkit.harness.leakage_guard import checked_checks, guarded
 from eval_toolkit.harness.progress import ProgressFn, Ticker, showing
 from eval_toolkit.harness.result import RunResult, checked_run_id
 from eval_toolkit.harness.rows import Rows, chosen_slices, named_slices
@@ -88,7 +88,7 @@ def evaluate(
     paired_diffs : sequence of (a, b), optional
         Pairs of scorers; the key ``"b_minus_a"`` holds the paired difference of ``paired_metric``.
     rng, seed : int, Generator, …, default 42
-        Random seed or generator; give only one of the two.
+        Random seed or generator; pass only one of the two.
     extra_config : mapping, optional
         Entries added to the result's ``config``.
     leakage_checks : sequence of LeakageCheck
@@ -159,7 +159,7 @@ def evaluate(
     """
     notes: tuple[str, ...] = ()
     if hasattr(scorers, "columns") or hasattr(scorers, "column_names"):
-        from eval_toolkit.harness.plain import PlainRows
+        from eval_toolkit.harness.short_form import PlainRows
 
         plain = PlainRows.of(scorers, slices)
         scorers, slices, notes = plain.scorers, plain.slices, plain.notes
@@ -171,7 +171,7 @@ def evaluate(
     selectors = checked_selectors(thresholds)
     options = Options(
         Scoring.of(batch_size, cache, on_scorer_error),
-        Measuring.of(
+        CellSettings.of(
             metrics,
             n_resamples=n_resamples,
             confidence=confidence,
@@ -251,7 +251,7 @@ def described(options: Options) -> dict[str, Any]:
 
 
 def merged_config(config: dict[str, Any], extra: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the configuration with the caller's entries, which must not override others."""
+    """Return the configuration merged with the caller's entries, which must not override others."""
     if extra is not None and not isinstance(extra, Mapping):
         raise InvalidTypeError(f"`extra_config` is {extra!r}; it must be a dict")
     own: dict[str, Any] = sanitize_for_json(extra or {})
@@ -374,7 +374,7 @@ def evaluate_scorer_on_slice(
     rows.check()
     extra: list[MetricSpec] = [ms.recall_at_fpr(rate) for rate in fpr_ladder or ()]
     extra += [_MAXIMUM_GAP] if compute_mce else []
-    given = Measuring.of(
+    given = CellSettings.of(
         metrics,
         n_resamples=n_resamples,
         confidence=confidence,

@@ -22,7 +22,7 @@ INNER_FOLDS = "train_inner"
 
 @dataclass(frozen=True)
 class Candidate:
-    """Scorer passed by the user: to be constructed, copied and fitted, or used unchanged."""
+    """Scorer passed by the user, which is constructed, copied and fitted, or used unchanged."""
 
     name: str
     source: Any
@@ -31,7 +31,7 @@ class Candidate:
 
     @classmethod
     def of(cls, name: str, source: Any, fit: bool | None) -> "Candidate":
-        """Return the candidate for a scorer, and how it is handled on each fold."""
+        """Return the candidate for a scorer, with the way it is handled on each fold."""
         makes = isinstance(source, type) or (
             callable(source) and not hasattr(source, "predict_proba")
         )
@@ -49,7 +49,7 @@ class Candidate:
         return cls(name, scorer, makes, fit is not False and (makes or has_fit))
 
     def fresh(self) -> Any:
-        """Return a scorer to be fitted on a fold."""
+        """Return a scorer that can be fitted on a fold."""
         if self.is_factory:
             return usable_scorer(self.source(), self.name)
         try:
@@ -76,7 +76,7 @@ def _unfitted(scorer: Any) -> Any:
 
 
 class _Unfitted:
-    """A scorer whose fit failed; scoring it raises the same error."""
+    """A scorer that could not be fitted; scoring with it raises the same error."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -97,7 +97,7 @@ class FittedScorers:
 
 
 def named_candidates(scorers: Any, fit: bool | None) -> dict[str, Candidate]:
-    """Return the candidates of `evaluate_folded` by name."""
+    """Return candidates for the scorers of `evaluate_folded`, by name."""
     if fit is not None and not isinstance(fit, bool):
         raise InvalidTypeError(f"`fit` is {fit!r}; it must be True, False or None")
     given = checked_names(scorers)
@@ -107,7 +107,7 @@ def named_candidates(scorers: Any, fit: bool | None) -> dict[str, Candidate]:
 def fit_candidates(
     candidates: Mapping[str, Candidate], train: Rows | None, on_scorer_error: str
 ) -> FittedScorers:
-    """Return each candidate's scorer for a fold; with "record", also those whose fit failed."""
+    """Return each candidate's scorer for a fold; with "record", also those that failed to fit."""
     scorers: dict[str, Any] = {}
     fitted_on: dict[str, str] = {}
     recipes: dict[str, str] = {}
@@ -129,7 +129,7 @@ def fit_candidates(
 def _fitted(
     candidate: Candidate, train: Rows | None, on_scorer_error: str
 ) -> tuple[Any, str | None]:
-    """Return a fitted scorer, and the version of an estimator before fitting."""
+    """Return a fitted scorer, and the version of the estimator before fitting."""
     if not candidate.is_fitted_here or train is None:
         return candidate.source, None
     recipe = None

@@ -14,7 +14,7 @@ from eval_toolkit.errors import (
     LeakageError,
     MissingColumnError,
 )
-from eval_toolkit.harness.cells import Measuring
+from eval_toolkit.harness.cells import CellSettings
 from eval_toolkit.harness.core import (
     Options,
     Part,
@@ -31,8 +31,8 @@ from eval_toolkit.harness.fitting import (
     named_candidates,
     nested_thresholds,
 )
-from eval_toolkit.harness.guard import checked_checks, guarded
 from eval_toolkit.harness.kind import graded_rows
+from eval_toolkit.harness.leakage_guard import checked_checks, guarded
 from eval_toolkit.harness.outoffold import Identities, OutOfFold
 from eval_toolkit.harness.progress import ProgressFn, Ticker, showing
 from eval_toolkit.harness.result import RunResult, checked_run_id
@@ -194,7 +194,7 @@ def evaluate_folded(
         raise InvalidInputError("`threshold_slice` requires `thresholds`")
     options = Options(
         Scoring.of(batch_size, cache, on_scorer_error),
-        Measuring.of(
+        CellSettings.of(
             metrics,
             n_resamples=n_resamples,
             confidence=confidence,
@@ -405,7 +405,7 @@ class _Folds:
         slices: Mapping[str, Any],
         train: Rows | None,
     ) -> None:
-        """Record the rows that were scored and trained on."""
+        """Record which rows were scored and which were used for training."""
         for name, entry in part.by_slice.items():
             if name not in self.out_of_fold:
                 self.out_of_fold[name] = OutOfFold(Identities(self.parent))
@@ -466,7 +466,7 @@ def _folds(splitter: Any, slice_: Any, groups: ArrayLike | None) -> Iterator[dic
 def _seeded(
     splitter: Any, seeds: Any, reseed: Callable[[Any, int], Splitter] | None
 ) -> dict[int, Any]:
-    """Return the splitter for each seed."""
+    """Return one splitter per seed."""
     if isinstance(splitter, type) or not isinstance(splitter, Splitter):
         raise InvalidTypeError(
             f"`splitter` is {splitter!r}; it must have iter_folds(slice_) and get_n_splits(slice_)"

@@ -180,7 +180,7 @@ def score_predictions(
 
 
 def used_rows(wanted: Wanted) -> dict[str, Any]:
-    """Return the options that select or convert rows, if given, for the run's configuration."""
+    """Return the options that select or convert rows, for the run's configuration."""
     used = {"where": list(wanted.where), "drop_missing": wanted.drop_missing, "scale": wanted.scale}
     return {name: value for name, value in used.items() if value}
 
@@ -209,7 +209,7 @@ class PredictionsKind(Kind[Predictions]):
         return self.settings
 
     def units(self) -> Sequence[Unit]:
-        """Return the texts of the rows, if there is a text column; the records contain the rest."""
+        """Return the texts of the rows if there is a text column; the rest is in the records."""
         from eval_toolkit.runs.units import Unit
 
         found = self.found
@@ -223,7 +223,7 @@ class PredictionsKind(Kind[Predictions]):
         return self.found
 
     def grade(self, attempts: Predictions) -> Graded:
-        """Return the results overall and of every part."""
+        """Return the results overall and for every part."""
         measured = {name: attempts.records(name, coded=True) for name in attempts.scores}
         jobs = [
             ((WHOLE, name), part, measured[name], rows)
@@ -235,7 +235,7 @@ class PredictionsKind(Kind[Predictions]):
         return Graded(subjects=_LazyRecords(attempts), cards=cards, by_slice=by_slice, n_errors=0)
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the seed, the files, the labels as written in the files, and found leakage."""
+        """Return the seed, the files, the labels as written in the files, and any leakage found."""
         names = self.found.label_names
         return {
             "seeds": {"bootstrap": self.summary.seed},
@@ -246,7 +246,7 @@ class PredictionsKind(Kind[Predictions]):
 
 
 class _LazyRecords(Mapping[Subject, Records]):
-    """Records of each scorer, created on demand, since a million rows take a second."""
+    """Records of each scorer, created on demand because a million rows take a second."""
 
     def __init__(self, found: Predictions) -> None:
         self._found = found
@@ -341,7 +341,7 @@ def check_threshold(found: Predictions, threshold: float) -> None:
 
 
 def scale_note(scores: FloatArray) -> str:
-    """Return a note on scores outside [0, 1]: their likely scale and how to convert them."""
+    """Return a note on scores outside [0, 1], with their likely scale and how to convert them."""
     low, high = float(scores.min()), float(scores.max())
     logits = low < 0.0 < high
     may_be = "log-odds: pass scale='logit'" if logits else "percent: pass scale='percent'"
@@ -357,7 +357,7 @@ def needs_probability(name: str) -> bool:
 
 
 def explained(card: Mapping[str, MetricResult], scores: FloatArray) -> dict[str, MetricResult]:
-    """Return the cells; those that failed because scores are not probabilities are skipped."""
+    """Return the cells; those that failed because scores are not probabilities become skipped."""
     why = not_probabilities(scores)
     return {
         name: replace(cell, status="skipped", reason=why)

@@ -1,4 +1,4 @@
-"""Progress of long evaluations, for a callback or as a bar on a terminal."""
+"""Progress of long evaluations, as a callback or as a progress bar on a terminal."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ ProgressFn: TypeAlias = Callable[[int, int, str], object]
 
 
 class Ticker:
-    """Counter that reports progress to a function."""
+    """Counter that reports progress to a callback."""
 
     def __init__(self, total: int, tell: ProgressFn | None = None) -> None:
         self.total = total
@@ -28,7 +28,7 @@ class Ticker:
 
 @contextmanager
 def showing(progress: "bool | ProgressFn | None", total: int) -> Iterator[Ticker]:
-    """Yield a counter that reports to a function, to a progress bar, or not at all."""
+    """Yield a counter that reports to a callback, to a progress bar, or not at all."""
     if progress is not None and not isinstance(progress, bool) and not callable(progress):
         raise InvalidTypeError(
             f"`progress` is {progress!r}; it must be True, False or a function of (done, total, description)"

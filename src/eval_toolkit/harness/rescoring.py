@@ -142,7 +142,7 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
         return {**seeds, "units": {**known, "parts": dict(units.parts)}}
 
     def tables(self, attempts: Mapping[Subject, Records]) -> Mapping[str, Any]:
-        """Return the other tables of the run, unchanged: units, answers and turns."""
+        """Return the other tables of the run unchanged: units, answers and turns."""
         described, units = self.run.manifest["artifacts"], self.run.units
         known = {RECORDS, *unit_files(described)}
         names = [name for name, told in described.items() if "texts" in told and name not in known]
@@ -200,7 +200,7 @@ def _summary_of(run: Run) -> SummarySpec:
 def _as_in_the_run(
     records: Records, column: str, cell: Any, higher_is_better: bool | None
 ) -> MetricSpec:
-    """Return the mean of a column with the kind and bounds stored in the run."""
+    """Return the mean of a column with the type and bounds stored in the run."""
     details = cell.get("details") if isinstance(cell, Mapping) else None
     spec = mean_as_stated(column, details if isinstance(details, Mapping) else {}, higher_is_better)
     values = records.columns[column][records.status[column] == "ok"]

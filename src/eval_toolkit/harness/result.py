@@ -22,7 +22,7 @@ VIEWS = ("by_fold", "fold_summary")
 
 
 def checked_run_id(run_id: Any) -> None:
-    """Raise unless the name of a run is valid."""
+    """Raise if the name of a run is invalid."""
     if not isinstance(run_id, str) or not run_id:
         raise InvalidInputError(f"`run_id` is {run_id!r}; it must be a non-empty string")
 
@@ -31,7 +31,7 @@ def checked_run_id(run_id: Any) -> None:
 class RunResult(Tabled):
     """Results by slice, scorer and metric, with their provenance and records.
 
-    The fields of `to_dict` are stored as plain JSON types.
+    The fields of `to_dict` are stored as JSON types.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class RunResult(Tabled):
             object.__setattr__(self, name, value)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return strict JSON types; numbers that are not finite become skipped cells."""
+        """Return a strictly JSON-serialisable dict; non-finite numbers become skipped cells."""
         payload = {name: getattr(self, name) for name in _payload_fields()}
         clean: dict[str, Any] = sanitize_for_json(payload)  # a copy: results are immutable
         return clean

@@ -1,4 +1,4 @@
-"""Propagation of column roles to folds, in particular of groups."""
+"""Propagation of column roles, in particular groups, to folds."""
 
 from dataclasses import replace
 from typing import Any

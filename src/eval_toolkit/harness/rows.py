@@ -51,11 +51,11 @@ class Rows:
 
     @property
     def features(self) -> Any:
-        """Input of the scorers."""
+        """Features of the rows, as passed to the scorers."""
         return self.source.features
 
     def features_at(self, rows: IntArray) -> Any:
-        """Return the features of some rows, with the type of the whole."""
+        """Return the features of the selected rows, with the type of the full features."""
         features = self.features
         if _is_frame(features):
             return frames.take(features, rows)
@@ -99,12 +99,12 @@ class Rows:
 
     @property
     def groups(self) -> NDArray[Any] | None:
-        """Group of each row; dependent rows share a group."""
+        """Group of each row; rows of a group may be dependent."""
         return self._column("groups")
 
     @cached_property
     def strata(self) -> NDArray[Any] | None:
-        """Stratum of each row as text; "unlabeled" for rows without one."""
+        """Stratum of each row as a string; "unlabeled" for rows without one."""
         values = self._column("strata")
         if values is None:
             return None
@@ -115,7 +115,7 @@ class Rows:
 
     @property
     def part_name(self) -> str:
-        """Name of the column of strata in the records."""
+        """Name of the records column that contains the strata."""
         return getattr(self.source, "strata_col", None) or "stratum"
 
     def check(self) -> None:

@@ -22,7 +22,7 @@ _PER_ROW = ("scores", "scores_calibrated")
 
 
 def compact(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result's payload without per-row entries, including in parts and folds."""
+    """Return a result's payload without per-row entries, including those in parts and folds."""
     return {
         **payload,
         "by_slice": {name: _without_rows(entry) for name, entry in payload["by_slice"].items()},

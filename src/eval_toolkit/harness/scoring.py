@@ -152,7 +152,7 @@ def _failed(rows: Rows, error: Exception) -> Scored:
 
 
 class _HookError(InvalidTypeError):
-    """Violation of a scorer hook's contract; always raised, never recorded."""
+    """Violation of the contract of a scorer hook; always raised, never recorded."""
 
 
 def _wants(scorer: Any, name: str, slice_name: str) -> bool:
@@ -188,7 +188,7 @@ def _scores(scorer: Any, name: str, rows: Rows, how: Scoring, ticker: Ticker) ->
 
 
 def _batch(scorer: Any, name: str, rows: Rows, at: IntArray, ticker: Ticker) -> FloatArray:
-    """Call the scorer on some rows and validate its output."""
+    """Call the scorer on a batch of rows and validate its output."""
     output = scorer.predict_proba(rows.features_at(at))
     try:
         scores = checked_scores(output, len(at), name)

@@ -58,8 +58,8 @@ def folded_slices(
 ) -> dict[str, Any]:
     """Return the slices of a run with folds: means over folds, and each fold as a part.
 
-    ``folds`` has the ``by_slice`` of each fold by part; ``shared`` has the (split, scorer) pairs
-    whose folds are not independent.
+    ``folds`` contains the ``by_slice`` results of each fold, keyed by part; ``shared`` contains the
+    (split, scorer) pairs whose folds are not independent.
     """
     bounds = {spec.name: _bounds(spec) for spec in specs}
     first = next(iter(folds.values()))

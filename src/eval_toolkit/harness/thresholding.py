@@ -37,7 +37,7 @@ _QUANTITIES: Mapping[str, Callable[..., OpSpec]] = {
 
 
 def checked_selectors(thresholds: Any) -> tuple[ThresholdSelector, ...]:
-    """Return one or several selectors as a tuple; their criteria must differ."""
+    """Return one or more selectors as a tuple; their criteria must differ."""
     if thresholds is None:
         return ()
     single = isinstance(thresholds, ThresholdSelector) and not isinstance(thresholds, type)
@@ -66,7 +66,7 @@ def _iterable(values: Any) -> Iterable[Any]:
 
 @dataclass(frozen=True)
 class FittedThresholds:
-    """Thresholds of one scorer, and the failure reasons of selectors that found none."""
+    """Thresholds of one scorer, and why some selectors found none."""
 
     scorer: str
     fitted_on: str
@@ -78,7 +78,7 @@ class FittedThresholds:
         return [op(point) for point in self.points.values() for op in _QUANTITIES.values()]
 
     def absent(self) -> dict[str, MetricResult]:
-        """Return the cells of thresholds that were not found."""
+        """Return the cells for thresholds that were not found."""
         return self._cells(self.missing)
 
     def withheld(self) -> dict[str, MetricResult]:

@@ -218,7 +218,7 @@ def _reads_draws(statistic: Statistic, plan: Plan, method: str | None) -> bool:
 def _replicate_some(
     problem: Problem, rows: list[int], n_resamples: int, executor: Executor | None
 ) -> tuple[FloatArray, dict[int, FloatArray]]:
-    """Return replicates of some statistics, NaN for the others, and distances by statistic."""
+    """Return the replicates of the selected statistics, NaN for the others, and their distances."""
     samples = np.full((len(problem.data), len(problem.statistics), n_resamples), np.nan)
     if not rows:
         return samples, {}
@@ -228,7 +228,7 @@ def _replicate_some(
 
 
 class _Intervals:
-    """Computes the interval of one statistic from its replicates; shares common results."""
+    """Computes the interval of one statistic from its replicates, reusing common results."""
 
     def __init__(
         self,
@@ -425,7 +425,7 @@ class _Intervals:
         return low, high, "norm-ball", reason
 
     def _left_out(self, scorer: int, row: int) -> FloatArray:
-        """Return leave-one-out values: in closed form for rows, else by blocks."""
+        """Return leave-one-out values: in closed form for rows, by blocks otherwise."""
         if self.problem.plan.kind in ("rows", "label-stratified"):
             values = self.problem.statistics[row].leave_one_out(self.problem.data[scorer])
             if values is not None:

@@ -110,7 +110,7 @@ class AttemptsDesign(Displayed):
                 )
         if (self.within_sd is None) == (self.proportion is None):
             raise InvalidInputError(
-                "give either `within_sd` (real values) or `proportion` (0/1 values)"
+                "pass either `within_sd` (real values) or `proportion` (0/1 values)"
             )
         if self.within_sd is None:
             self._check_shares()
@@ -122,7 +122,7 @@ class AttemptsDesign(Displayed):
             validation.number(sd, "within_sd", low=0.0)
         if self._skill != 1.0:
             raise InvalidInputError(
-                "`sensitivity` and `specificity` apply to 0/1 values; give `proportion`, or "
+                "`sensitivity` and `specificity` apply to 0/1 values; pass `proportion`, or "
                 "`judge_sd` for real values"
             )
         if self.variance() == 0.0:
@@ -134,7 +134,7 @@ class AttemptsDesign(Displayed):
         share = validation.number(self.proportion or 0.0, "proportion", low=0.0, high=1.0)
         if self.judge_sd:
             raise InvalidInputError(
-                "`judge_sd` applies to real values; give `sensitivity` and `specificity` instead"
+                "`judge_sd` applies to real values; pass `sensitivity` and `specificity` instead"
             )
         if self._skill <= 0.0:
             raise InvalidInputError(

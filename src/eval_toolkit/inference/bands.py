@@ -68,7 +68,7 @@ class CurveBand(Displayed):
     """Number of rows."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         columns = {name: getattr(self, name).tolist() for name in ("x", "y", "low", "high")}
         names = ("confidence", "n_resamples", "method", "kind", "n_rows")
         return columns | {name: getattr(self, name) for name in names}
@@ -331,7 +331,7 @@ def _precisions(tp: _Counts, fp: _Counts, grid: FloatArray) -> FloatArray:
 
 
 def _reaching(tp: _Counts, grid: FloatArray) -> IntArray:
-    """Return the index of the highest threshold that reaches each recall of the grid."""
+    """Return the index of the highest threshold that attains each recall of the grid."""
     recall = tp / tp[-1]
     at = np.searchsorted(recall, grid, side="left")
     return np.maximum(at, np.searchsorted(recall, 0.0, side="right")).astype(np.int64)

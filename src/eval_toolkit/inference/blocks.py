@@ -23,7 +23,7 @@ __all__ = ["Block", "View"]
 
 @dataclass(eq=False)
 class View:
-    """Rows laid out for the kernel, given a plan and the needs of the statistics."""
+    """Rows arranged for the kernel, given a plan and the needs of the statistics."""
 
     data: Columns
     plan: Plan
@@ -34,13 +34,13 @@ class View:
 
     @functools.cached_property
     def _summands(self) -> dict[Summand, int]:
-        """Index of each summand among the sums, after positives and negatives."""
+        """Index of each summand in the sums; positives and negatives come first."""
         wanted = dict.fromkeys(summand for need in self.needs for summand in need.sums)
         return {summand: 2 + place for place, summand in enumerate(wanted)}
 
     @functools.cached_property
     def _cuts(self) -> IntArray:
-        """Numbers of leading rows at which statistics need cumulative sums; all rows included."""
+        """Numbers of leading rows at which statistics need cumulative sums; the last is n."""
         wanted = [self.data.leading(need.thresholds) for need in self.needs]
         cuts = np.unique(np.concatenate([*wanted, [self.data.n]])).astype(np.int64)
         return cuts[cuts > 0]
@@ -62,7 +62,7 @@ class View:
 
     @functools.cached_property
     def sums_layout(self) -> SumsLayout:
-        """Summands and cuts of all statistics together."""
+        """Layout of the summands and cuts of all statistics."""
         labels = self.data.sorted_labels
         values = [self.data.summed(summand) for summand in self._summands]
         table = np.stack(values) if values else np.empty((0, self.data.n))
@@ -95,7 +95,7 @@ class View:
 
 @dataclass(eq=False)
 class Block(Once):
-    """View with the counts of 64 resamples; arrays have one entry per resample."""
+    """View with the counts of 64 resamples; its arrays have one entry per resample."""
 
     view: View
     counts: NDArray[np.uint8]
@@ -166,7 +166,7 @@ class Block(Once):
         return self._by_row(self.counts)
 
     def rows(self, lane: int) -> IntArray:
-        """Rows of one resample, repeated as often as they were drawn."""
+        """Return the rows of one resample, repeated as often as they were drawn."""
         return np.repeat(np.arange(self.view.data.n), self._by_row(self.counts[:, lane]))
 
     def _by_row(self, counts: NDArray[np.uint8]) -> NDArray[np.uint8]:

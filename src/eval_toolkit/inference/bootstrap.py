@@ -61,7 +61,7 @@ def bootstrap_ci(
         Type of bootstrap interval. By default, a method that is valid with few rows of a class and
         near the bounds of the metric; see Notes.
     seed, rng : int, Generator, …, default 42
-        Random seed or generator; give only one of the two.
+        Random seed or generator; pass only one of the two.
     groups : array-like of shape (n,), optional
         Group of each row; rows within a group may be dependent, and whole groups are resampled.
     stratified : bool, default False

@@ -19,7 +19,7 @@ _MOST_FAILURES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class BoundSize(SampleSize):
-    """Required number of units, with the number of them that may fail."""
+    """Required number of units, and how many of them may fail."""
 
     n_allowed: int
     """Largest number of failures whose interval lies below the bound."""
@@ -27,7 +27,7 @@ class BoundSize(SampleSize):
     """Probability of at most that many failures at the expected rate."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         return {**SampleSize.to_dict(self), "n_allowed": self.n_allowed, "power": self.power}
 
 

@@ -158,7 +158,7 @@ def calibration_difference(a: BootstrapCI, b: BootstrapCI) -> PairedBootstrapCI:
 
 
 def labels_suffice(plan: Plan) -> bool:
-    """Return whether rows are drawn independently, so that simulated labels suffice."""
+    """Return whether rows are drawn independently, so that simulating labels suffices."""
     return plan.kind in ("rows", "label-stratified")
 
 
@@ -190,7 +190,7 @@ def widened_for_groups(
 def _sizes(
     error: CalibrationError, data: Columns, generator: "np.random.Generator", n_draws: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]:
-    """Return errors of pure noise around the data and around the assumed frequencies."""
+    """Return the norms of pure noise around the data and around the assumed frequencies."""
     draw = error.label_draws(data)
     parts: list[list[FloatArray]] = []
     for done in range(0, n_draws, _AT_ONCE):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @functools.lru_cache(maxsize=128)
 def _lower_edges(n_bins: int) -> FloatArray:
-    """Return the lower edges of equal-width bins in descending order; the last bin is open."""
+    """Return the lower edges of equal-width bins in descending order; the last bin is unbounded."""
     edges = np.append(np.arange(n_bins - 1, 0, -1) / n_bins, -np.inf)
     edges.flags.writeable = False
     return edges
@@ -73,7 +73,7 @@ class CalibrationError(Protocol):
 
     @property
     def name(self) -> str:
-        """Name for messages."""
+        """Name used in messages."""
         ...
 
     @property
@@ -166,14 +166,14 @@ class _BinnedError(ABC):
 
     @abstractmethod
     def _bins(self, block: Block) -> tuple[FloatArray, FloatArray]:
-        """Return summed gaps and rows of each bin, from the top, each of shape (bins, 64)."""
+        """Return the summed gaps and rows of each bin, from the top, each of shape (bins, 64)."""
 
     @abstractmethod
     def _cells(self, data: Columns) -> _Cells:
         """Return the cells of the data."""
 
     def _field_of(self, cells: _Cells, rows: FloatArray, positives: FloatArray) -> FloatArray:
-        """Return the gaps for counts per cell, each of shape (cells, draws)."""
+        """Return the gaps for the given counts per cell, each of shape (cells, draws)."""
         gaps = cells.binned(rows * cells.stated[:, None] - positives)
         return _field(gaps, cells.binned(rows), self.norm)
 
@@ -238,7 +238,7 @@ class EqualWidthError(_BinnedError):
 
     @property
     def name(self) -> str:
-        """Name for messages."""
+        """Name used in messages."""
         return f"calibration_error_uniform_{self.n_bins}_{self.norm}"
 
     @property
@@ -271,7 +271,7 @@ class EqualWidthError(_BinnedError):
 
 
 def _cells_between(data: Columns, ends: IntArray, cuts: FloatArray) -> _Cells:
-    """Return the cells that end after these row counts, and the positions of ``cuts`` in them."""
+    """Return the cells that end after these row counts, and where ``cuts`` lie among them."""
     occupied = np.unique(ends[ends > 0])
     starts = np.concatenate([[0], occupied[:-1]])
     rows = (occupied - starts).astype(np.float64)
@@ -302,7 +302,7 @@ class EqualMassError(_BinnedError):
 
     @property
     def name(self) -> str:
-        """Name for messages."""
+        """Name used in messages."""
         return f"calibration_error_quantile_{self.n_bins}_{self.norm}"
 
     def point(self, data: Columns) -> float:
@@ -351,7 +351,7 @@ _NODES = (Term(_to_left_node), Term(_to_right_node))
 
 
 def _pooled_frequency(cells: _Cells) -> FloatArray:
-    """Return smoothed frequencies of small cells, using gaps of neighbouring cells."""
+    """Return smoothed frequencies of small cells, which borrow the gaps of neighbouring cells."""
     pool = np.minimum((cells.stated * _POOLS).astype(np.int64), _POOLS - 1)
     rows, positives, scores = (
         np.bincount(pool, values, _POOLS).astype(np.float64)

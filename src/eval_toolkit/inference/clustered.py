@@ -46,7 +46,7 @@ class ClusteredOLS(Displayed):
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         payload: dict[str, Any] = {
             name: list(getattr(self, name))
             for name in ("coef", "se", "t", "p_value", "ci_low", "ci_high", "n_groups")

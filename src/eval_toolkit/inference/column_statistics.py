@@ -38,7 +38,7 @@ class Statistic(Protocol):
 
     @property
     def name(self) -> str:
-        """Name for messages."""
+        """Name used in messages."""
         ...
 
     @property
@@ -65,11 +65,11 @@ class Statistic(Protocol):
         ...
 
     def leave_one_out(self, data: Columns) -> FloatArray | None:
-        """Return the leave-one-out values in any order; None without a closed form."""
+        """Return the leave-one-out values in any order; None if there is no closed form."""
         ...
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
-        """Return masks of the rows that support a value at a bound; the smallest one decides."""
+        """Return masks of rows that support a value at a bound; the smallest one is decisive."""
         ...
 
 
@@ -139,7 +139,7 @@ class CallableStatistic:
 
     @property
     def name(self) -> str:
-        """Name for messages."""
+        """Name used in messages."""
         return self.label or getattr(self.function, "__name__", type(self.function).__name__)
 
     def point(self, data: Columns) -> float:
@@ -184,7 +184,7 @@ class CallableStatistic:
         return None
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
-        """Return both classes if there are two and the function reads them, else all rows."""
+        """Return both classes if there are two and the function uses them, else all rows."""
         labels = data.labels if "label" in self.columns else np.zeros(data.n, dtype=np.bool_)
         return tuple(mask for mask in (labels, ~labels) if mask.any())
 
@@ -194,5 +194,5 @@ def _is_one_class(labels: BoolArray) -> bool:
 
 
 def seconds_of(statistic: Statistic) -> float:
-    """Return the duration of a call of a statistic's Python function; 0.0 if there was no call."""
+    """Return how long a call of a statistic's Python function takes; 0.0 if it was not called."""
     return max(getattr(statistic, "seconds", ()), default=0.0)

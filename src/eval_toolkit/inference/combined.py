@@ -76,7 +76,7 @@ def stratified_cluster_bootstrap_ci(
     'stratified_cluster_percentile'
     """
     if not strata:
-        raise InvalidInputError("`strata` is empty; give at least one stratum")
+        raise InvalidInputError("`strata` is empty; pass at least one stratum")
     n_resamples = validation.integer(n_resamples, "n_resamples", low=1)
     confidence = validation.fraction(confidence, "confidence")
     base = resolve_seed(seed, rng)

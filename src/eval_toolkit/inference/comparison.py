@@ -45,7 +45,7 @@ class ScorerComparison(Displayed):
     correction: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "baseline": self.baseline,
             "correction": self.correction,

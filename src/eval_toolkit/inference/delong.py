@@ -49,7 +49,7 @@ class DeLongResult(Interval[float]):
     n_negative: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         return self._plain(
             (
                 *("auc_a", "auc_b", "delta_auc", "var", "z", "p_value", "ci_low", "ci_high"),
@@ -241,7 +241,7 @@ def _two_of_each(n_positive: int, n_negative: int) -> None:
 
 
 def placements(labels: BoolArray, scores: FloatArray) -> FloatArray:
-    """Return each row's number of lower-scoring rows of the other class, ties counted half."""
+    """Return, for each row, the number of lower-scoring rows of the other class; ties count half."""
     order = rank_order(labels, scores)[::-1]
     positive, ordered = labels[order], scores[order]
     positives_so_far = np.cumsum(positive, dtype=np.int64)

@@ -65,7 +65,7 @@ class Problem:
         plan: Plan,
         seed: int,
     ) -> "Problem":
-        """Return the standard problem of one or more scorers on the same labels."""
+        """Return the standard problem for one or more scorers on the same labels."""
         data = tuple(Columns.scored(labels, scores) for scores in scorers)
         return cls(data, tuple(statistics), plan, seed)
 
@@ -142,7 +142,7 @@ class Problem:
         return part
 
     def evaluate(self, counts: NDArray[np.uint8], largest: int) -> FloatArray:
-        """Return the statistics for given counts, shape (systems, statistics, 64)."""
+        """Return the statistics for the given counts, shape (systems, statistics, 64)."""
         out = np.empty((len(self.data), len(self.statistics), LANES))
         for view, values in zip(self.views, out, strict=True):
             block = Block(view, counts, largest)
@@ -231,26 +231,26 @@ def spread(
         return list(executor.map(run, tasks))
     except BrokenExecutor as error:
         raise BrokenExecutor(
-            f"a worker died before it finished ({_said(error)}); it may have run out of memory, "
+            f"a worker died before it finished ({_error_text(error)}); it may have run out of memory, "
             "or the metric may have crashed: use fewer workers, or no executor"
         ) from error
     except (PicklingError, AttributeError, TypeError) as error:
         if "pickle" not in str(error).lower():
             raise
         raise InvalidInputError(
-            f"the metrics cannot be pickled ({_said(error)}); use functions defined in a module, "
+            f"the metrics cannot be pickled ({_error_text(error)}); use functions defined in a module, "
             "or threads"
         ) from error
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".") or type(error).__name__
 
 
 def _replicate_blocks(
     problem: Problem, firsts: Iterable[int]
 ) -> tuple[FloatArray, list[list[str]]]:
-    """Return the statistics on some blocks, and the first exception of each statistic."""
+    """Return the statistics on the selected blocks, and the first exception of each statistic."""
     problem = _with_own_failures(problem)
     counts = np.empty((problem.plan.count_rows(), LANES), dtype=np.uint8)
     order = problem.draw_order()
@@ -263,7 +263,7 @@ def _replicate_blocks(
 
 
 def _with_own_failures(problem: Problem) -> Problem:
-    """Return the problem with statistics that record their exceptions for this task only."""
+    """Return the problem with statistics that record exceptions of this task only."""
     own = tuple(
         replace(one) if isinstance(one, CallableStatistic) else one for one in problem.statistics
     )
@@ -303,7 +303,7 @@ def delete_blocks(problem: Problem) -> FloatArray:
     n_drawn = int(plan.strata[-1])
     n_blocks = min(MAX_DELETE_BLOCKS, n_drawn)
     block = _spread(n_drawn, n_blocks)
-    if plan.members is not None:  # groups are left out with all their members
+    if plan.members is not None:  # groups are omitted with all their members
         block = np.repeat(block, np.diff(plan.members))
     block = np.concatenate([block, np.full(plan.count_rows() - len(block), -1)])
     if problem.views[0].in_rank_order:

@@ -59,7 +59,7 @@ class EquivalenceResult(Interval[float]):
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         names = (
             *("equivalent", "p_value", "p_lower", "p_upper", "delta", "ci_low", "ci_high"),
             *("margin_low", "margin_high", "confidence", "method"),
@@ -92,7 +92,7 @@ class NonInferiorityResult(Displayed):
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         names = ("non_inferior", "p_value", "delta", "bound", "margin", "higher_is_better")
         payload = {name: getattr(self, name) for name in (*names, "confidence", "method")}
         return payload | ({"reason": self.reason} if self.reason else {})
@@ -415,7 +415,7 @@ def _margins(margin: float | tuple[float, float]) -> tuple[float, float]:
 
 
 def _sides(diff: PairedBootstrapCI) -> tuple[float, float]:
-    """Return the equivalent of the standard error below and above the difference."""
+    """Return the effective standard errors below and above the difference."""
     z = critical_value(diff.confidence)
     slack = ROUNDING * max(abs(diff.delta), abs(diff.ci_low), abs(diff.ci_high))
     down, up = diff.delta - diff.ci_low, diff.ci_high - diff.delta

@@ -66,7 +66,7 @@ class FoldValues(Displayed):
         return iter(self.values.tolist())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types, with None for a fold without a value."""
+        """Return a JSON-serialisable dict, with None for a fold without a value."""
         by_fold = dict(zip(self.fold_index, self.values.tolist(), strict=True))
         return {
             "values": [by_fold.get(fold) for fold in range(self.k)],
@@ -78,7 +78,7 @@ class FoldValues(Displayed):
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CorrectedTResult(Interval[float]):
-    """Mean over folds (or of fold differences) with the corrected resampled t test.
+    """Mean over folds (or over fold differences) with the corrected resampled t-test.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class CorrectedTResult(Interval[float]):
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         names = (
             *("mean", "se", "t", "p_value", "p_greater", "df", "ci_low", "ci_high"),
             *("confidence", "k", "null_value", "method"),
@@ -347,7 +347,7 @@ def _fold_values(fold_metrics: ArrayLike | FoldValues) -> FloatArray:
 
 
 def _mean_and_spread(values: FloatArray) -> tuple[float, float, bool]:
-    """Return the mean and the standard deviation, and whether the latter is only rounding error."""
+    """Return mean and standard deviation, and whether the latter is only rounding error."""
     mean, sd = float(values.mean()), float(values.std(ddof=1))
     flat = negligible(sd, float(np.abs(values).max()))
     return mean, 0.0 if flat else sd, flat

@@ -100,7 +100,7 @@ def rank_systems(
         Number of resamples (at least 100) or of posterior draws (at least 2000, as their quantiles
         at the joint level define the intervals).
     seed, rng : int, Generator, …, default 42
-        Random seed or generator; give only one of the two.
+        Random seed or generator; pass only one of the two.
 
     Returns
     -------
@@ -183,7 +183,8 @@ def rank_systems(
         for at, name in enumerate(suite.names)
     ]
     told = [
-        _told(suite, draws, i, j, pair, level) for (i, j), pair in zip(pairs, made, strict=True)
+        _better_first(suite, draws, i, j, pair, level)
+        for (i, j), pair in zip(pairs, made, strict=True)
     ]
     order = {system.name: at for at, system in enumerate(sorted(systems, key=_standing))}
     return Ranking(
@@ -207,7 +208,7 @@ def _standing(system: RankedSystem) -> tuple[int, str]:
 
 @dataclass(frozen=True)
 class _Suite:
-    """Parts of the ranking, each an array of units by systems."""
+    """Parts of the ranking, each an array of shape (units, systems)."""
 
     names: tuple[str, ...]
     labels: tuple[str, ...]
@@ -375,7 +376,7 @@ def _groups(
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """Intervals of systems and pairs at any level: closed forms or posterior quantiles."""
+    """Intervals of systems and pairs at any confidence level: closed forms or posterior quantiles."""
 
     suite: _Suite
     posterior: FloatArray | None
@@ -402,7 +403,7 @@ class _Bounds:
         return replace(made, confidence=nominal, method=f"{made.method}, simultaneous")
 
     def _closed_form(self, columns: list[FloatArray], level: float) -> BootstrapCI | None:
-        """Return the interval of a mean over parts, inside the bounds of the values."""
+        """Return the interval of a mean over parts, clipped to the bounds of the values."""
         suite = self.suite
         low, high = (0.0, 1.0) if suite.is_binary else suite.bounds
         if len(columns) > 1:
@@ -469,7 +470,7 @@ class _Pair(PairedMacro):
     p_adjusted: float | None = None
 
     def decided(self, level: float, sign: float) -> tuple[bool, bool]:
-        """Return whether the first system is better, and whether the second is."""
+        """Return whether the first system is significantly better, and whether the second is."""
         if self.p_adjusted is None or self.p_adjusted > round(1.0 - level, 12):
             return False, False
         return self.delta * sign > 0.0, self.delta * sign < 0.0
@@ -485,7 +486,7 @@ def _corrected(pairs: list[_Pair], adjust: CorrectionMethod) -> list[_Pair]:
 
 
 def _joint_level(deviations: FloatArray, confidence: float, size: float) -> float:
-    """Return the level of single intervals that makes them jointly valid."""
+    """Return the level of the individual intervals that makes them jointly valid."""
     spread = deviations.std(axis=0)
     moving = spread > ROUNDING * size
     if not moving.any():
@@ -510,12 +511,12 @@ def _ranks(suite: _Suite, beaten: BoolArray) -> list[tuple[int, int, int]]:
 
 
 def _shares(values: FloatArray) -> FloatArray:
-    """Return the share of rows in which each column is the largest; ties are shared."""
+    """Return the fraction of rows in which each column is the largest; ties are split."""
     top = values >= values.max(axis=1, keepdims=True) - ROUNDING
     return np.asarray((top / top.sum(axis=1, keepdims=True)).mean(axis=0))
 
 
-def _told(
+def _better_first(
     suite: _Suite, draws: FloatArray, i: int, j: int, pair: _Pair, level: float
 ) -> SystemPair:
     """Return a pair with the better system first."""

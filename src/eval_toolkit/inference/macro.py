@@ -44,7 +44,7 @@ class MacroMean(Displayed):
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "mean": self.mean,
             "se": self.se,
@@ -186,7 +186,7 @@ def _variance(
 
 
 def _spread_between(values: Sequence[FloatArray], n_groups: int) -> tuple[float | None, float, str]:
-    """Return the variance if every part is a single unit or group, from their differences."""
+    """Return the variance if every part is a single unit or group, from differences between parts."""
     n_parts = len(values)
     if n_parts < 2 or n_groups < n_parts:
         return None, 0.0, "no part has two independent units, so the variance is unknown"

@@ -70,7 +70,7 @@ class MeanPivot:
     """Function from a critical value of the statistic to the interval."""
 
     def interval(self, confidence: float) -> BootstrapCI:
-        """Return the interval at this confidence."""
+        """Return the interval at the given confidence level."""
         low, high = self.ends(critical_value(confidence, self.df))
         return BootstrapCI(
             self.mean,
@@ -217,7 +217,7 @@ def share_ends(
 def _wider(
     pivot: _Pivot, ends: Callable[[float], tuple[float, float]], found: MeanVariance
 ) -> tuple[_Pivot, Callable[[float], tuple[float, float]]]:
-    """Return a statistic and its inverse whose interval includes the skewness-corrected one."""
+    """Return a statistic and its inverse whose interval contains the skewness-corrected one."""
     try:
         other, other_ends = _skewed(found)
     except UndefinedMetricError:  # too few groups

@@ -39,7 +39,7 @@ class MeanSE(Displayed):
     """"clt" or "cluster-robust"."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "mean": self.mean,
             "se": self.se,
@@ -67,7 +67,7 @@ class PairedMeanResult(Interval[float | None]):
     """Lower end; None if there is no reliable interval, as explained in ``reason``."""
     ci_high: float | None
     t: float | None
-    """t statistic, delta / se; None without an interval."""
+    """t statistic, delta / se; None if there is no interval."""
     p_value: float | None
     """Two-sided p-value of "no difference"; at most 1 − confidence iff the interval excludes 0."""
     correlation: float | None
@@ -84,7 +84,7 @@ class PairedMeanResult(Interval[float | None]):
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         names = (
             *("delta", "se", "ci_low", "ci_high", "t", "p_value", "correlation", "n_units"),
             *("n_groups", "method", "confidence", "df", "mean_a", "mean_b"),
@@ -317,7 +317,7 @@ def _as_share(
 
 
 def _tango(a: FloatArray, b: FloatArray, groups: ArrayLike | None, confidence: float) -> _Found:
-    """Return Tango's interval; groups, whose differences are all equal, count as one unit each."""
+    """Return Tango's interval; groups with equal differences throughout count as one unit each."""
     if groups is None:
         return *paired_share(a == 1.0, b == 1.0, confidence), "tango"
     first = np.unique(np.asarray(groups), return_index=True)[1]
@@ -349,7 +349,7 @@ def _at_least_two(values: FloatArray, name: str) -> FloatArray:
 
 
 def _yes_and_no(values: FloatArray) -> bool:
-    """Return whether values are 0 and 1 only, and both occur."""
+    """Return whether the values are only 0 and 1, and both occur."""
     return bool(np.isin(values, (0.0, 1.0)).all()) and float(np.ptp(values)) == 1.0
 
 

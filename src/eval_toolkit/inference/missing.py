@@ -69,7 +69,7 @@ class MissingBounds(Displayed):
         return self.ci.method
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         names = ("low", "high", "ci_low", "ci_high", "observed", "n", "n_missing")
         return {name: getattr(self, name) for name in (*names, "confidence", "method")}
 
@@ -258,7 +258,7 @@ def _check(values: FloatArray, lost: int, bottom: float, top: float) -> None:
             f"`bounds` is {(bottom, top)}; both bounds must be finite to bound missing values"
         )
     if len(values) + lost == 0:
-        raise InvalidInputError("`values` is empty and `n_missing` is 0; give at least one unit")
+        raise InvalidInputError("`values` is empty and `n_missing` is 0; pass at least one unit")
     outside = (values < bottom) | (values > top)
     if outside.any():
         at = int(np.argmax(outside))

@@ -34,7 +34,7 @@ def correct_p_values(p: ArrayLike, *, method: CorrectionMethod = "bh") -> FloatA
     Raises
     ------
     InvalidInputError
-        If ``p`` is empty, not 1-D, holds a value outside [0, 1], or the method is unknown.
+        If ``p`` is empty, not 1-D, contains a value outside [0, 1], or the method is unknown.
 
     Notes
     -----
@@ -104,7 +104,7 @@ def fdr_bh_correct(p: ArrayLike) -> FloatArray:
     Raises
     ------
     InvalidInputError
-        If ``p`` is empty, not 1-D, or holds a value outside [0, 1].
+        If ``p`` is empty, not 1-D, or contains a value outside [0, 1].
 
     Notes
     -----
@@ -138,7 +138,7 @@ def bonferroni_correct(p: ArrayLike) -> FloatArray:
     Raises
     ------
     InvalidInputError
-        If ``p`` is empty, not 1-D, or holds a value outside [0, 1].
+        If ``p`` is empty, not 1-D, or contains a value outside [0, 1].
 
     Notes
     -----

@@ -340,7 +340,7 @@ def untested_difference(
 
 @dataclass(frozen=True)
 class _WithBins:
-    """``ece_fn`` with its third argument filled in; picklable."""
+    """``ece_fn`` with its third argument bound; picklable."""
 
     ece_fn: Callable[..., float]
     n_bins: int

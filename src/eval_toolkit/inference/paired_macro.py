@@ -18,7 +18,7 @@ from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, Interval, in_own_
 @in_own_order
 @dataclass(frozen=True, repr=False)
 class PairedMacro(Interval[float | None]):
-    """Macro average of differences B − A, with its interval and p-value."""
+    """Macro average of the differences B − A, with its interval and p-value."""
 
     ci_low: float | None
     """Lower end; None if there is no interval, as explained in ``reason``."""

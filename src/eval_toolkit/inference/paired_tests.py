@@ -34,7 +34,7 @@ _CHUNK_CELLS = 1 << 21
 
 @dataclass(frozen=True, slots=True)
 class McNemarResult(Displayed):
-    """Result of McNemar's test of equal accuracy.
+    """Result of McNemar's test for equal accuracy.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class McNemarResult(Displayed):
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         names = ("delta", "p_value", "statistic", "n_01", "n_10", "n", "method")
         payload = {name: getattr(self, name) for name in names}
         return payload | ({"reason": self.reason} if self.reason else {})
@@ -66,7 +66,7 @@ class McNemarResult(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class SignFlipResult(Displayed):
-    """Result of a paired permutation test of the mean difference B − A.
+    """Result of a paired permutation test for the mean difference B − A.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class SignFlipResult(Displayed):
     """"exact" or "monte-carlo"."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "delta": self.delta,
             "p_value": self.p_value,
@@ -192,7 +192,7 @@ def mcnemar_from_table(table: ArrayLike, *, method: McNemarMethod = "exact") -> 
     flat = validation.vector(counts.reshape(-1), "table")
     if (flat < 0).any() or (flat != np.floor(flat)).any() or not flat.any():
         raise InvalidInputError(
-            f"`table` is {counts.tolist()}; it must hold whole numbers >= 0, not all zero"
+            f"`table` is {counts.tolist()}; it must contain whole numbers >= 0, not all zero"
         )
     return _mcnemar(int(flat[1]), int(flat[2]), int(flat.sum()), method)
 
@@ -338,7 +338,7 @@ def _random_totals(sizes: FloatArray, n_draws: int, seed: int) -> Iterator[Float
 def _count_extreme(
     chunks: Iterable[FloatArray], observed: float, scale: float, alternative: Alternative
 ) -> tuple[int, int]:
-    """Return the number of totals at least as extreme as the observed one, and their number."""
+    """Return how many totals are at least as extreme as the observed one, and how many there are."""
     # Tolerate rounding errors, so that equal totals count as equal.
     slack = ROUNDING * scale
     count = n_seen = 0

@@ -26,7 +26,7 @@ class PartialRocAuc(CallableStatistic):
 
     @classmethod
     def up_to(cls, max_fpr: float) -> PartialRocAuc:
-        """Return the statistic of the area up to this rate."""
+        """Return the statistic for the area up to the given rate."""
         function = functools.partial(metrics.roc_auc, max_fpr=max_fpr)
         least = 0.5 - 0.5 * max_fpr / (2.0 - max_fpr)  # value for zero area
         return cls(function, (least, 1.0), label=f"roc_auc_max_fpr_{max_fpr:g}", max_fpr=max_fpr)

@@ -27,7 +27,7 @@ Design: TypeAlias = Literal["paired", "independent", "one-sample"]
 
 @dataclass(frozen=True, slots=True)
 class MDEEstimate(Displayed):
-    """Minimum detectable effect, the difference detected with a given power.
+    """Minimum detectable effect: the difference detected with a given power.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class MDEEstimate(Displayed):
     """Number of units; −1 if the interval does not record it."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "mde": self.mde,
             "sigma_delta": self.sigma_delta,
@@ -79,7 +79,7 @@ class SampleSize(Displayed):
     method: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "n": self.n,
             "n_groups": self.n_groups,
@@ -222,7 +222,7 @@ def n_for_width(
         n = _wilson_n(p, half, z) if interval == "wilson" else p * (1.0 - p) * (z / half) ** 2
         return sized(n, cluster_size, icc, f"{interval}-width")
     if sd is None or proportion is not None:
-        raise InvalidInputError("give either `proportion` (0/1 values) or `sd` (real values)")
+        raise InvalidInputError("pass either `proportion` (0/1 values) or `sd` (real values)")
     spread = validation.number(sd, "sd", low=0.0, include_low=False)
     half = 0.5 * validation.number(width, "width", low=0.0, include_low=False)
     return sized(_student_n(spread, half, level), cluster_size, icc, "t-width")
@@ -363,7 +363,7 @@ def n_for_power(
     _check_arguments(delta, a + b, design, rho)
     if sd is not None:
         if proportion is not None or discordance is not None:
-            raise InvalidInputError("give `sd` (real values) or 0/1 arguments, not both")
+            raise InvalidInputError("pass `sd` (real values) or 0/1 arguments, not both")
         n, method = _real_n(delta, a, b, design, sd, rho), "t"
     elif design == "paired":
         psi = _discordance(delta, proportion, discordance, rho)
@@ -417,7 +417,7 @@ def _two_terms(effect: float, a: float, v_null: float, b: float, v_effect: float
 
 def _two_proportions(effect: float, proportion: SupportsFloat | None) -> tuple[float, float]:
     if proportion is None:
-        raise InvalidInputError("give either `proportion` (0/1 values) or `sd` (real values)")
+        raise InvalidInputError("pass either `proportion` (0/1 values) or `sd` (real values)")
     p0 = validation.number(proportion, "proportion", low=0.0, high=1.0)
     p1 = p0 + effect
     if not 0.0 <= p1 <= 1.0:
@@ -433,7 +433,7 @@ def _discordance(
 ) -> float:
     if discordance is not None:
         if rho is not None:
-            raise InvalidInputError("give `discordance` or `correlation`, not both")
+            raise InvalidInputError("pass either `discordance` or `correlation`, not both")
         psi = validation.number(discordance, "discordance", low=0.0, high=1.0)
     elif rho is None:
         raise InvalidInputError(
@@ -474,7 +474,7 @@ def _student_n(sd: float, half_width: float, confidence: float) -> int:
 def sized(
     n: float, cluster_size: SupportsFloat, icc: SupportsFloat, method: str, n_systems: int = 1
 ) -> SampleSize:
-    """Return a whole number of units, multiplied by the design effect of clusters."""
+    """Return an integer number of units, multiplied by the design effect of clusters."""
     size = validation.number(cluster_size, "cluster_size", low=1.0)
     correlation = validation.number(icc, "icc", low=0.0, high=1.0)
     design_effect = 1.0 + (size - 1.0) * correlation

@@ -33,7 +33,7 @@ MIN_UNITS = 10
 
 @dataclass(frozen=True)
 class Plan:
-    """Units drawn with replacement, and the unit of each row.
+    """Units drawn with replacement, with the unit to which each row belongs.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class Plan:
 
     @property
     def n_units(self) -> int:
-        """Number of units of a count vector, including fixed ones."""
+        """Number of units in a count vector, including fixed ones."""
         return int(self.strata[-1]) + self.n_fixed
 
     @property
@@ -163,7 +163,7 @@ def chosen_plan(
     """
     if (groups is not None) + stratified + (plan is not None) > 1:
         raise InvalidInputError(
-            "give only one of `groups`, `stratified` and `plan`; `cluster_bootstrap_ci` draws "
+            "pass only one of `groups`, `stratified` and `plan`; `cluster_bootstrap_ci` draws "
             "groups "
             "by label, `groups_in_strata_plan` groups in strata"
         )

@@ -54,7 +54,7 @@ Summand: TypeAlias = str | Term
 
 @dataclass(frozen=True, eq=False)
 class Needs:
-    """Requirements of a statistic on a block."""
+    """Inputs that a statistic needs from a block."""
 
     sums: tuple[Summand, ...] = ()
     """Summands of each resample."""
@@ -169,7 +169,7 @@ class Columns(Once):
 
     @functools.cached_property
     def has_ties(self) -> bool:
-        """Whether two rows have the same score."""
+        """Whether any two rows have the same score."""
         return bool((self.sorted_scores[1:] == self.sorted_scores[:-1]).any())
 
     def unranked(self) -> list[NDArray[Any]]:
@@ -193,7 +193,7 @@ class Columns(Once):
         return new
 
     def leading(self, thresholds: FloatArray) -> IntArray:
-        """Return how many rows score at or above each threshold."""
+        """Return the number of rows that score at or above each threshold."""
         ascending = self.sorted_scores[::-1]
         return self.n - np.searchsorted(ascending, thresholds, side="left")
 

@@ -69,7 +69,7 @@ class ProportionInterval(Interval[float | None]):
         return self.successes / self.n if self.n else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         payload: dict[str, Any] = {
             "low": self.low,
             "high": self.high,
@@ -512,7 +512,7 @@ def _where_it_matters(
 
 
 def _extent(grid: FloatArray, matters: NDArray[np.bool_]) -> tuple[float, float]:
-    """Return the range of the relevant points, extended by one point on either side."""
+    """Return the range of the relevant points, extended by one point on each side."""
     where = np.flatnonzero(matters)
     first, last = max(where[0] - 1, 0), min(where[-1] + 1, len(grid) - 1)
     return float(grid[first]), float(grid[last])

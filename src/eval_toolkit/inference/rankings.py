@@ -30,7 +30,7 @@ class RankedSystem(Displayed):
     """Share of draws in which no other system is better; ties are divided."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         intervals = {"ci": self.ci, "ci_simultaneous": self.ci_simultaneous}
         plain = {k: None if v is None else v.to_dict() for k, v in intervals.items()}
         names = ("name", "value", "rank", "rank_low", "rank_high", "p_best")
@@ -50,7 +50,7 @@ class SystemPair(Interval[float | None]):
     ci_high: float | None
     """Upper end, uncorrected; None if there is no interval, as explained in ``reason``."""
     p_value: float | None
-    """P-value, at most 1 − confidence iff the interval excludes 0; None without an interval."""
+    """P-value, at most 1 − confidence iff the interval excludes 0; None if there is no interval."""
     p_adjusted: float | None
     """P-value corrected for the number of pairs."""
     p_a_better: float
@@ -59,7 +59,7 @@ class SystemPair(Interval[float | None]):
     """Significantly better system by the corrected p-value; None if there is none."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         names = (
             *("a", "b", "difference", "ci_low", "ci_high", "p_value", "p_adjusted"),
             *("p_a_better", "better", "reason"),
@@ -98,7 +98,7 @@ class Ranking(Displayed):
         return tuple(system.name for system in self.systems if system.rank_low == 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         names = (
             *("confidence", "adjust", "method", "n_draws", "seed"),
             *("n_units", "n_groups", "n_parts", "higher_is_better"),

@@ -69,7 +69,7 @@ class JudgeAgreement(Displayed):
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         intervals = {name: getattr(self, name) for name in _INTERVALS}
         return {
             **{name: ci and ci.to_dict() for name, ci in intervals.items()},
@@ -102,7 +102,7 @@ class AgreementMatrix(Displayed):
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types, with the pairs as rows."""
+        """Return a JSON-serialisable dict, with the pairs as rows."""
         rows = [{"a": a, "b": b, **pair.to_dict()} for (a, b), pair in self.pairs.items()]
         return {
             "names": list(self.names),
@@ -303,7 +303,7 @@ def _classes(
     kinds = {isinstance(value, str) for value in together}
     if len(kinds) > 1:
         raise InvalidInputError(
-            "`judge` and `human` hold strings and numbers; both must use the same type of labels"
+            "`judge` and `human` contain strings and numbers; both must use the same type of labels"
         )
     if labels is None and all(value in (0, 1) for value in together):
         labels = (0, 1)  # even if one of them does not occur
@@ -346,7 +346,7 @@ def _or_reason(reasons: list[str], interval: Callable[[], BootstrapCI]) -> Boots
 def _shares(
     flagged: BoolArray, true: BoolArray, keys: IntArray | None, confidence: float, *, known: bool
 ) -> dict[str, Any]:
-    """Return the shares of the confusion table and the bias; None without a positive class."""
+    """Return the shares of the confusion table and the bias; None if there is no positive class."""
     names = ("sensitivity", "specificity", "precision", "negative_precision", "bias")
     if not known:
         return dict.fromkeys(names)

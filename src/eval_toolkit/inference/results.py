@@ -66,7 +66,7 @@ class Interval(Displayed, Generic[BoundT]):
         return replace(self, ci_low=max(bounds[0], low), ci_high=min(bounds[1], high))
 
     def _plain(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return some attributes by name, and the reason if there is one."""
+        """Return the named attributes, and the reason if there is one."""
         payload = {name: getattr(self, name) for name in names}
         return payload | ({"reason": self.reason} if self.reason else {})
 
@@ -152,7 +152,7 @@ class BootstrapCI(Interval[float]):
         _set(self, point_estimate, *ends, *drawn, reason, n_units, n_groups)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types, with both historical names of point and bounds."""
+        """Return a JSON-serialisable dict, with both historical names of the point and the bounds."""
         payload: dict[str, Any] = {
             "point_estimate": self.point_estimate,
             "point": self.point_estimate,
@@ -227,7 +227,7 @@ class PairedBootstrapCI(Interval[float]):
         _set(self, delta, *ends, *drawn, value_a, value_b, reason)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types, with both historical names of point and bounds."""
+        """Return a JSON-serialisable dict, with both historical names of the point and the bounds."""
         payload: dict[str, Any] = {
             "delta": self.delta,
             "point_estimate": self.delta,

@@ -1,4 +1,4 @@
-"""Permutation test of position bias, from choices under every rotation."""
+"""Permutation test for position bias, from choices under every rotation."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -21,7 +21,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RotationTest(Displayed):
-    """Result of a test for uniform choices over positions.
+    """Result of a test of whether choices are uniform over positions.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class RotationTest(Displayed):
     n_permutations: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         values = asdict(self)
         return {**values, "picks": list(self.picks), "expected": list(self.expected)}
 
@@ -132,7 +132,7 @@ def _unit(row: int, given: Sequence[int]) -> IntArray:
     positions = np.asarray(given)
     if positions.ndim != 1 or positions.dtype.kind not in "iu" or len(positions) < 2:
         raise InvalidInputError(
-            f"picked[{row}] is {given!r}; it must hold the position picked under each rotation"
+            f"picked[{row}] is {given!r}; it must contain the position picked under each rotation"
         )
     if positions.min() < 0 or positions.max() >= len(positions):
         raise InvalidInputError(

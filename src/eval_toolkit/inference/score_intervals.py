@@ -205,7 +205,7 @@ def _variance_of_rows(statistic: Statistic, data: Columns) -> float:
 
 
 def _worth(share: float, variance: float, df: float, confidence: float) -> float:
-    """Return the number of trials with the same variance, fewer with few degrees of freedom."""
+    """Return the number of trials with the same variance, reduced for few degrees of freedom."""
     spread = share * (1.0 - share)
     if variance <= (ROUNDING * share) ** 2 or spread <= 0.0:
         return math.inf

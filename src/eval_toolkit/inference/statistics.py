@@ -97,7 +97,7 @@ class AveragePrecision(_RankStatistic):
 
 
 def _per_row(data: Columns, positive: FloatArray, negative: FloatArray) -> FloatArray:
-    """Return each row's value, given those of positives and negatives at each distinct score."""
+    """Return each row's value, given the values of positives and negatives at each distinct score."""
     if len(positive) == data.n:  # no ties
         return np.where(data.sorted_labels, positive, negative)
     p, negatives = _per_group(data)
@@ -149,7 +149,7 @@ class RecallAtFpr:
 
     @property
     def name(self) -> str:
-        """Name for messages."""
+        """Name used in messages."""
         return f"recall_at_fpr_{self.target:g}"
 
     def point(self, data: Columns) -> float:
@@ -191,7 +191,7 @@ class RecallAtFpr:
 
 @dataclass(frozen=True)
 class ColumnMean:
-    """Mean of a column or of a term, such as that of the Brier score."""
+    """Mean of a column or of a term, such as the term of the Brier score."""
 
     name: str
     summand: Summand
@@ -203,7 +203,7 @@ class ColumnMean:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns of the term, or the column itself."""
+        """Columns read by the term, or the column itself."""
         return self.summand.columns if isinstance(self.summand, Term) else (self.summand,)
 
     def of_rows(self, data: Columns) -> FloatArray:
@@ -250,12 +250,12 @@ class ColumnMean:
 
 
 def squared_error(labels: BoolArray, scores: FloatArray) -> FloatArray:
-    """Return the Brier score's terms."""
+    """Return the terms of the Brier score."""
     return (scores - labels) ** 2
 
 
 def surprise(labels: BoolArray, scores: FloatArray) -> FloatArray:
-    """Return the log-loss's terms, clipped as `metrics.log_loss` does."""
+    """Return the terms of the log-loss, clipped as in `metrics.log_loss`."""
     eps = np.finfo(np.float64).eps
     likelihood = np.where(labels, scores, 1.0 - scores)
     return np.asarray(-np.log(np.clip(likelihood, eps, None)))
@@ -294,7 +294,7 @@ class AtThreshold:
         return value
 
     def evaluate(self, tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
-        """Return the value on numbers or arrays, NaN where a denominator is zero."""
+        """Return the value for numbers or arrays, NaN where a denominator is zero."""
         with np.errstate(divide="ignore", invalid="ignore"):
             value = self.function(
                 *(np.asarray(part, dtype=np.float64) for part in (tn, fp, fn, tp))
@@ -303,7 +303,7 @@ class AtThreshold:
 
     @property
     def is_share_of_fixed_rows(self) -> bool:
-        """Whether the value is a share of rows independent of the scorer: recall, not precision."""
+        """Whether the denominator does not depend on the scorer, as for recall but not for precision."""
         return self.trials in ("positive", "negative", "all")
 
     def hits(self, labels: BoolArray, scores: FloatArray) -> FloatArray:
@@ -390,6 +390,6 @@ def statistic_for(metric: Any, data: Columns | None = None) -> Statistic:
         from eval_toolkit.inference.column_statistics import CallableStatistic
 
         return CallableStatistic(metric.compute, foreign=True, label=str(metric.name))
-    from eval_toolkit.inference.recognised import statistic_of_function
+    from eval_toolkit.inference.function_statistics import statistic_of_function
 
     return statistic_of_function(metric)

@@ -38,7 +38,7 @@ _FEW = 20
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SurvivalCurve(Displayed):
-    """Survival function with pointwise intervals, made by `kaplan_meier`.
+    """Survival function with pointwise intervals, returned by `kaplan_meier`.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class SurvivalCurve(Displayed):
 
     @property
     def median_reason(self) -> str:
-        """Reason why the median, or an end of its interval, is None; else empty."""
+        """Reason why the median, or an end of its interval, is None; otherwise empty."""
         until = f"up to the last time observed, {self.times[-1]:g}"
         if self.median is None:
             return f"survival stays above 1/2 {until}"
@@ -204,7 +204,7 @@ class SurvivalCurve(Displayed):
         return self._interval(area, low, until + above * (when - until))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         columns = ("times", "n_at_risk", "n_events", "n_groups_at_risk", "survival")
         payload: dict[str, Any] = {
             name: getattr(self, name).tolist() for name in (*columns, "ci_low", "ci_high")

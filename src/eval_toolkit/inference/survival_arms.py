@@ -1,4 +1,4 @@
-"""Difference of two arms in the share that failed by a time, paired by unit."""
+"""Difference between two arms in the share that failed by a given time, paired by unit."""
 
 import math
 

@@ -42,7 +42,7 @@ class Observed:
 
     @property
     def n_groups(self) -> int:
-        """Number of groups with a row that was observed."""
+        """Number of groups with an observed row."""
         return len(self.ids)
 
     def last_at(self, time: float) -> int:
@@ -79,7 +79,7 @@ class Observed:
         return np.concatenate(parts)
 
     def _surprises(self, *, by_row: bool) -> Iterator[FloatArray]:
-        """Yield, by time and group, the events minus the expected ones, over survivors."""
+        """Yield, by time and group, the events minus the expected events, divided by the survivors."""
         m = len(self.times)
         survivors = self.at_risk - self.failed
         # Where no unit survives, what is observed is what was expected, row by row.
@@ -164,7 +164,7 @@ def _weights(weights: ArrayLike, n: int) -> FloatArray:
 
 
 def _log_log_bounds(survival: float, variance: float, factor: float) -> tuple[float, float]:
-    """Return bounds that are symmetric on the scale of log(−log S), for S in (0, 1)."""
+    """Return bounds that are symmetric on the log(−log S) scale, for S in (0, 1)."""
     log = math.log(survival)
     reach = min(factor * math.sqrt(variance) / -log, _LARGEST_EXPONENT)
     # Avoid overflow of exp; the bound is then 0.
@@ -224,7 +224,7 @@ def _few_groups(seen: Observed) -> float:
 
 
 def log_variances(seen: Observed) -> tuple[FloatArray, bool]:
-    """Return the variance of log survival at every time, and whether groups do not vary."""
+    """Return the variance of log survival at every time, and whether groups are all alike."""
     if not seen.grouped and not seen.weighted:
         survivors = seen.at_risk - seen.failed
         terms = np.divide(seen.hazard, survivors, out=np.zeros_like(survivors), where=survivors > 0)

@@ -22,7 +22,7 @@ _TIMES = " × "
 
 @dataclass(frozen=True, slots=True)
 class Purchase(Displayed):
-    """Effect of one additional item, attempt or level on the standard error of the mean.
+    """Reduction of the standard error by one additional item, attempt or level.
 
     Examples
     --------
@@ -44,14 +44,14 @@ class Purchase(Displayed):
         return self.saved / self.cost
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         names = ("what", "se", "saved", "cost", "per_cost")
         return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class VarianceComponents(Displayed):
-    """Variance of one value by source.
+    """Variance of a single value, by source.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class VarianceComponents(Displayed):
 
     @property
     def shares(self) -> dict[str, float]:
-        """Each source's share of the variance of one value."""
+        """Each source's share of the variance of a single value."""
         total = sum(self.components.values())
         return {name: value / total for name, value in self.components.items()} if total else {}
 
@@ -170,7 +170,7 @@ class VarianceComponents(Displayed):
         return tuple(sorted(buys, key=lambda buy: -buy.per_cost))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "components": dict(self.components),
             "shares": self.shares,
@@ -309,7 +309,7 @@ def _factors(factors: Mapping[str, ArrayLike], n: int, items: IntArray) -> dict[
 
 
 def _crossed(parts: list[IntArray]) -> IntArray:
-    """Return a code for every combination of levels that occurs."""
+    """Return a code for each combination of levels that occurs."""
     codes = parts[0]
     for part in parts[1:]:
         codes = np.unique(codes * (int(part.max()) + 1) + part, return_inverse=True)[1]
@@ -317,7 +317,7 @@ def _crossed(parts: list[IntArray]) -> IntArray:
 
 
 def _add_interactions(sources: dict[str, IntArray], n: int) -> list[str]:
-    """Add the interactions of sources that occur more than once; report the others."""
+    """Add the interactions of sources with repeated combinations; report the others."""
     merged = []
     for (name, part), (other, codes) in combinations(tuple(sources.items()), 2):
         both = _crossed([part, codes])

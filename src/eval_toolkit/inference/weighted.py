@@ -22,6 +22,7 @@ from eval_toolkit.inference.distributions import ROUNDING, critical_value
 from eval_toolkit.inference.mean_intervals import effective_trials, mean_interval
 from eval_toolkit.inference.plans import MIN_UNITS
 from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.prevalence_shift import rates_interval
 from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES, BootstrapCI
 from eval_toolkit.inference.score_intervals import (
@@ -30,7 +31,6 @@ from eval_toolkit.inference.score_intervals import (
     bounded_interval,
     propagated,
 )
-from eval_toolkit.inference.shifted import rates_interval
 from eval_toolkit.inference.statistics import (
     AtThreshold,
     AveragePrecision,
@@ -79,7 +79,7 @@ def weighted_ci(
     groups : array-like of shape (n,), optional
         Primary sampling units; rows in the same unit are not independent.
     strata : array-like of shape (n,), optional
-        Strata of the survey; units are drawn inside each, and each needs at least two.
+        Strata of the survey; units are drawn within each, and each needs at least two.
     n_resamples, confidence, seed, rng
         As in `bootstrap_ci`.
 
@@ -208,7 +208,7 @@ class _Sample:
 
     @property
     def codes(self) -> IntArray | None:
-        """Group of each row; None if every row is a unit."""
+        """Group of each row; None if every row is its own unit."""
         return None if len(self.stratum) == len(self.labels) else self.units
 
     @property
@@ -338,7 +338,7 @@ def _effective_trials(hits: FloatArray, sample: _Sample, confidence: float) -> t
 
 
 def _mean_interval(statistic: ColumnMean, sample: _Sample, confidence: float) -> Bounds:
-    """Return the interval of the linearised losses; an unseen one has the largest weight."""
+    """Return the interval of the linearised losses; an unobserved one has the largest weight."""
     _enough(sample.weights, sample, statistic.name)
     losses = statistic.of_rows(sample.data)
     values = sample.linearised(losses, sample.weights)
@@ -360,7 +360,7 @@ def _replicates(
     n_resamples: int,
     name: str,
 ) -> FloatArray:
-    """Return the defined values of Rao and Wu's replicates."""
+    """Return the defined values of the Rao-Wu replicates."""
     n_units = len(sample.stratum)
     if n_units < MIN_UNITS:
         raise InvalidInputError(f"the bootstrap needs at least {MIN_UNITS} units, got {n_units}")
@@ -388,7 +388,7 @@ def _drawn(
     effective: float,
     confidence: float,
 ) -> Bounds:
-    """Return the interval with the variance of the replicates."""
+    """Return the interval based on the variance of the replicates."""
     variance = float(np.var(replicates, ddof=1))
     df = max(1.0, min(effective - 1.0, len(sample.stratum) - len(np.unique(sample.stratum))))
     if np.isfinite(bounds).all():
@@ -399,7 +399,7 @@ def _drawn(
 
 
 def _with_rates(found: Bounds, sample: _Sample, confidence: float) -> Bounds:
-    """Return the interval of an average precision, widened by its rates if negatives are heavy.
+    """Return the interval of an average precision, widened if negatives have large weights.
 
     An unseen negative among the top ranks may then outweigh many positives.
     """
@@ -500,7 +500,7 @@ def _effective(sample: _Sample, name: str) -> float:
 
 
 def _factors(generator: "np.random.Generator", stratum: IntArray, n_resamples: int) -> Any:
-    """Yield the factors of the units' weights, replicate by replicate."""
+    """Yield the factors of the units' weights, one replicate at a time."""
     members = [np.flatnonzero(stratum == code) for code in np.unique(stratum)]
     for _ in range(n_resamples):
         factor = np.empty(len(stratum))

@@ -70,7 +70,7 @@ def assert_metric(
     __tracebackhide__ = True
     from eval_toolkit._internal import validation
     from eval_toolkit.errors import InvalidInputError
-    from eval_toolkit.integrations.measured import measured_results
+    from eval_toolkit.integrations.results import measured_results
 
     validation.choice(on, "on", ("interval", "value"))
     if at_least is None and at_most is None:
@@ -206,7 +206,7 @@ def assert_not_worse(
     from eval_toolkit._internal import validation
     from eval_toolkit.claims import Claim, evaluate_gate
     from eval_toolkit.graders.stored import stored_metrics
-    from eval_toolkit.integrations.measured import measured_results, stored_run
+    from eval_toolkit.integrations.results import measured_results, stored_run
 
     candidate, against = stored_run(run), stored_run(baseline, "baseline")
     results = measured_results(candidate)
@@ -293,7 +293,7 @@ def _payloads(run: Any) -> "tuple[Mapping[str, Any], Mapping[str, Any]]":
     if isinstance(run, Mapping) and not hasattr(run, "to_dict"):  # not a scorecard
         return dict(run), {}
     try:
-        from eval_toolkit.integrations.measured import stored_run
+        from eval_toolkit.integrations.results import stored_run
 
         stored = stored_run(run)
     except InvalidTypeError as error:

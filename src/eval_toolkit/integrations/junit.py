@@ -1,4 +1,4 @@
-"""JUnit XML of claim reports, with sanitised text."""
+"""Claim reports as JUnit XML, with sanitised text."""
 
 import re
 from xml.etree import ElementTree as Xml
@@ -53,5 +53,5 @@ def junit(run_id: str, report: ClaimReport) -> bytes:
 
 
 def printable(text: str) -> str:
-    """Return a text without control characters that are invalid in XML even if escaped."""
+    """Return a string without control characters that are invalid in XML even if escaped."""
     return _NOT_XML.sub("\ufffd", text)

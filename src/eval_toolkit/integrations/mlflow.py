@@ -10,7 +10,7 @@ from typing import Any
 
 from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.integrations.measured import Measured, measured_results, stored_run
+from eval_toolkit.integrations.results import Measured, measured_results, stored_run
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards.parts import WHOLE
 
@@ -120,7 +120,7 @@ def log_run(
     if not isinstance(experiment, str) or not experiment or not isinstance(prefix, str):
         raise InvalidInputError("`experiment` must be a non-empty string and `prefix` a string")
     stored = _stored(run)
-    told = _told(measured_results(run if stored is None else stored).rows(), prefix, stored)
+    told = _run_data(measured_results(run if stored is None else stored).rows(), prefix, stored)
     if not told.metrics and not told.tags:
         raise InvalidInputError("`run` has no cells; there is nothing to log")
     active = None if client is not None else mlflow.active_run()
@@ -148,7 +148,7 @@ def log_run(
     return str(target)
 
 
-def _refuse_another(client: Any, target: str, told: "_Told", prefix: str) -> None:
+def _refuse_another(client: Any, target: str, told: "_RunData", prefix: str) -> None:
     """Raise if another run was logged under the same names and would be partly overwritten."""
     there = client.get_run(target).data
     own = [name for name in told.tags if name.endswith(f"{_OWN}manifest_sha256")]
@@ -172,13 +172,13 @@ def _stored(run: Measured) -> Run | None:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _RunData:
     metrics: dict[str, float]
     params: dict[str, str]
     tags: dict[str, str]
 
 
-def _told(rows: Sequence[Mapping[str, Any]], prefix: str, stored: Run | None) -> _Told:
+def _run_data(rows: Sequence[Mapping[str, Any]], prefix: str, stored: Run | None) -> _RunData:
     metrics: dict[str, float] = {}
     tags: dict[str, str] = {}
     used: set[str] = set()
@@ -194,12 +194,12 @@ def _told(rows: Sequence[Mapping[str, Any]], prefix: str, stored: Run | None) ->
             if row[key] is not None:
                 metrics[_with_end(name, part)] = float(row[key])
     if stored is None:
-        return _Told(metrics, {}, _cut(tags))
+        return _RunData(metrics, {}, _cut(tags))
     params, own = _flat(stored.manifest.get("config")), _tags(stored)
     if prefix:
         params = {mlflow_name(prefix, name): value for name, value in params.items()}
         own = {mlflow_name(prefix, name): value for name, value in own.items()}
-    return _Told(metrics, _cut(params), _cut({**own, **tags}))
+    return _RunData(metrics, _cut(params), _cut({**own, **tags}))
 
 
 def _free(name: str, used: set[str]) -> str:
@@ -257,7 +257,7 @@ def _cut(values: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _send(mlflow: Any, client: Any, run_id: str, told: _Told) -> None:
+def _send(mlflow: Any, client: Any, run_id: str, told: _RunData) -> None:
     now = int(time.time() * 1000)
     entities = mlflow.entities
     for kind, items in (

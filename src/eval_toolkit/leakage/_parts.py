@@ -140,7 +140,7 @@ def texts_of(split: str, part: EvalSlice, check: str) -> list[str]:
 
 @dataclass(slots=True)
 class Copies:
-    """Rows to drop and the rows they duplicate, by split."""
+    """Rows to drop and the rows that they duplicate, by split."""
 
     within: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     """By split: (row to drop, kept row of the same split)."""
@@ -148,11 +148,11 @@ class Copies:
     """By split: (row to drop, split of the kept row, kept row)."""
 
     def add_within(self, split: str, row: int, kept: int) -> None:
-        """Add a copy of a row of the same split."""
+        """Add a row that copies a row of the same split."""
         self.within.setdefault(split, []).append((row, kept))
 
     def add_across(self, split: str, row: int, kept_split: str, kept: int) -> None:
-        """Add a copy of a row of an earlier split."""
+        """Add a row that copies a row of an earlier split."""
         self.across.setdefault(split, []).append((row, kept_split, kept))
 
     def drop_indices(self) -> dict[str, list[int]]:
@@ -224,7 +224,7 @@ class EqualRows:
     """Code of each row, equal for equal rows."""
 
     def code_within(self) -> IntArray:
-        """Return codes that are equal only for equal rows of one split."""
+        """Return codes that are equal only for equal rows of the same split."""
         combined = self.code * len(self.splits) + self.owner
         codes: IntArray = np.unique(combined, return_inverse=True)[1]
         return codes

@@ -88,7 +88,7 @@ class LabelConflictCheck(BuiltInCheck):
 
 
 def _has(codes: IntArray, chosen: BoolArray) -> BoolArray:
-    """Return, for each code, whether a chosen row has it."""
+    """Return, for each code, whether a selected row has it."""
     has = np.zeros(int(codes.max(initial=-1)) + 1, dtype=np.bool_)
     has[codes[chosen]] = True
     return has
@@ -97,7 +97,7 @@ def _has(codes: IntArray, chosen: BoolArray) -> BoolArray:
 def _listed(
     rows: EqualRows, labels: IntArray, codes: IntArray, at: IntArray
 ) -> list[dict[str, Any]]:
-    """Return rows and labels of the first conflicts, in order of their first rows."""
+    """Return the rows and labels of the first conflicts, ordered by their first row."""
     conflicts: dict[int, dict[str, list[Any]]] = {}
     for position in at.tolist():
         code = int(codes[position])

@@ -233,7 +233,7 @@ class NgramContaminationCheck(BuiltInCheck):
                 yield item
             else:
                 raise InvalidTypeError(
-                    f"reference[{place}] is {item!r}; the reference must contain texts or paths"
+                    f"reference[{place}] is {item!r}; the reference must contain strings or paths"
                 )
 
     def _file_texts(self, path: Path) -> Iterator[str]:

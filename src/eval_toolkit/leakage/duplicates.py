@@ -64,7 +64,7 @@ class _CopyCheck(BuiltInCheck):
 
 @dataclass(frozen=True, slots=True)
 class ExactDuplicateCheck(_CopyCheck):
-    """LK001: rows equal up to letter case, white space and Unicode composition.
+    """LK001: rows equal up to letter case, whitespace and Unicode composition.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class ExactDuplicateCheck(_CopyCheck):
     Notes
     -----
     Texts are compared after `eval_toolkit.text_dedup.normalize_text_for_dedup` (NFC, lower case,
-    white space collapsed); other features (numbers, lists, several columns) by value, with missing
+    whitespace collapsed); other features (numbers, lists, several columns) by value, with missing
     values equal to each other. Rows are hashed into buckets, not compared pairwise.
 
     Examples
@@ -131,7 +131,7 @@ def exact_keys(
 
 
 def _frozen(value: Any, form: _Form) -> Hashable:
-    """Return a hashable key, equal for equal values; texts never equal numbers."""
+    """Return a hashable key, equal for equal values; strings never equal numbers."""
     if isinstance(value, str):
         return form(value)
     if isinstance(value, np.ndarray):
@@ -168,7 +168,7 @@ class NormalizedFormLeakageCheck(_CopyCheck):
     Notes
     -----
     The normalised form is NFKC in lower case, without the Unicode categories Cc, Cf, Cs, Co and So,
-    and with white space collapsed. Control characters that are white space (tab, newline) separate
+    and with whitespace collapsed. Control characters that are whitespace (tab, newline) separate
     words; texts that consist only of symbols keep them.
 
     Examples

@@ -92,7 +92,7 @@ class LeakageFinding(Displayed):
             object.__setattr__(self, "drop_indices", _plain_rows(self.drop_indices))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "check_name": self.check_name,
             "code": self.code,
@@ -174,7 +174,7 @@ class LeakageReport(Displayed):
         return {split: sorted(rows) for split, rows in merged.items() if rows}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {"findings": [finding.to_dict() for finding in self.findings]}
 
     @classmethod

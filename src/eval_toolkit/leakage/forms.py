@@ -95,7 +95,7 @@ def normalized_form(text: str) -> str:
     r"""Return a normalised text that ignores case, styling, symbols and invisible characters.
 
     The form is NFKC in lower case, without control, format, surrogate, private-use and symbol
-    characters, with white space collapsed. Texts that consist only of symbols keep them, so that
+    characters, with whitespace collapsed. Texts that consist only of symbols keep them, so that
     two different emoji are not copies.
 
     Parameters
@@ -133,7 +133,7 @@ def confusable_form(text: str) -> str:
     Compatibility forms (full width, mathematical and other styled letters) are resolved, invisible
     characters (zero width, bidirectional controls, tags, variation selectors) are dropped,
     look-alikes are folded to Latin, combining marks are removed from Latin letters, letters are
-    lower-cased, and white space is collapsed. Digits are kept: 0 is not folded to o.
+    lower-cased, and whitespace is collapsed. Digits are kept: 0 is not folded to o.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ class GroupLeakageCheck(BuiltInCheck):
     Parameters
     ----------
     group_col : str
-        Column of group ids, compared as text: 7 and "7" are the same group. Rows without an id
+        Column of group ids, compared as strings: 7 and "7" are the same group. Rows without an id
         belong to no group.
     target_splits : sequence of str, optional
         Splits to check; all by default.

@@ -215,7 +215,7 @@ def _across(
 
 
 def _agreed(pairs: Sequence[_Pair]) -> list[_Pair]:
-    """Return the pairs; if any pair of a row has different labels, all of them count as such."""
+    """Return the pairs; if labels differ in any pair of a row, they count as different in all."""
     conflicting = {(pair.split, pair.row) for pair in pairs if pair.polarity == "cross_label"}
     return [
         replace(pair, polarity="cross_label") if (pair.split, pair.row) in conflicting else pair

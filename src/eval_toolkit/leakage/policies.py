@@ -29,7 +29,7 @@ LEAKAGE_POLICIES: tuple[LeakagePolicy, ...] = get_args(LeakagePolicy)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CleanedSplits(Displayed):
-    """Splits without flagged rows, with the findings of each round.
+    """Splits without flagged rows, with the findings of each pass.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class CleanedSplits(Displayed):
     """One report per round: the first for the original data, the last for ``splits``."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types, without the data."""
+        """Return a JSON-serialisable dict, without the data."""
         return {
             "kept": self.kept,
             "n_dropped": self.n_dropped,

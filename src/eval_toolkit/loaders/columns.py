@@ -1,4 +1,4 @@
-"""Roles of columns by their names: which column has the labels, which the scores."""
+"""Roles of columns, by name: which column contains the labels, and which the scores."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -71,7 +71,7 @@ class Wanted:
     where: tuple[str, ...] = ()
     """Conditions that rows must satisfy, such as ``lang = 'de'``."""
     drop_missing: bool = False
-    """Whether rows without label, score, weight, group or id are left out."""
+    """Whether rows without label, score, weight, group or id are omitted."""
     scale: Scale | None = None
     """Scale of the scores, which are converted to probabilities; by default they are not."""
 
@@ -82,7 +82,7 @@ class Wanted:
             )
 
     def keys(self, names: Iterable[Sequence[str]]) -> list[str]:
-        """Return the columns of all files that may hold the ids: the specified one, or by name.
+        """Return the columns of all files that may contain the ids: the specified one, or by name.
 
         The first whose values are unique is the id column (`unique_key`).
         """
@@ -110,7 +110,7 @@ class Roles:
 
     @classmethod
     def of(cls, name: str, names: Sequence[Sequence[str]], wanted: Wanted, peek: Peek) -> "Roles":
-        """Find the columns, named or by their usual names; raise if one is missing."""
+        """Find the columns, by given or by usual names; raise if one is missing."""
         have = names[0]
         label = label_column(name, have, wanted.label, peek)
         asked = wanted.scores or (None,)
@@ -134,23 +134,23 @@ class Roles:
 
     @property
     def numbers(self) -> list[str]:
-        """Columns of numbers."""
+        """Numeric columns."""
         return [*self.scores, *([self.weight] if self.weight else [])]
 
     @property
     def texts(self) -> list[str]:
-        """Columns of texts, which may include the label."""
+        """Columns of strings, which may include the label."""
         return [one for one in (*self.by, self.group, *self.keys, self.hashes, self.text) if one]
 
     def guessed(self, wanted: Wanted) -> list[str]:
-        """Describe the label and the score columns if they were guessed and have other names."""
+        """Describe the label and score columns if they were guessed and have unusual names."""
         if (wanted.label or self.label == "label") and (wanted.scores or self.scores == ["score"]):
             return []
         return [f"label: {self.label!r}, score: {', '.join(map(repr, self.scores))}"]
 
 
 def id_names(have: Iterable[str], taken: Collection[str | None] = ()) -> list[str]:
-    """Return the columns that may hold row ids by their names, those of `IDS` first.
+    """Return the columns whose names suggest row ids, those in `IDS` first.
 
     ``taken`` columns have another role.
 
@@ -165,10 +165,10 @@ def id_names(have: Iterable[str], taken: Collection[str | None] = ()) -> list[st
 
 
 def unique_key(columns: Mapping[str, NDArray[Any]], names: Sequence[str]) -> str | None:
-    """Return the first of the columns whose values are all there and unique.
+    """Return the first of the columns whose values are all present and unique.
 
-    Without one, return the first that is named in `IDS`, whose values are then reported as
-    repeated or missing.
+    If there is none, return the first one named in `IDS`, whose repeated or missing values are then
+    reported.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def unique_key(columns: Mapping[str, NDArray[Any]], names: Sequence[str]) -> str
 
 
 def identifies(values: NDArray[Any]) -> bool:
-    """Return whether all values are there and unique."""
+    """Return whether all values are present and unique."""
     distinct = set(values.tolist())
     return None not in distinct and len(distinct) == len(values)
 
@@ -205,15 +205,15 @@ def named_column(
         if name in have:
             return name
     raise NoUsualColumnError(
-        f"{file}: none of the columns {', '.join(usual)} exists; specify yours with {option}; "
+        f"{file}: none of the columns {', '.join(usual)} exists; specify the column with {option}; "
         f"{_listed(have)}"
     )
 
 
 def label_column(file: str | Path, have: Sequence[str], asked: str | None, peek: Peek) -> str:
-    """Return the column of labels: the requested one, or the only one that fits by its name.
+    """Return the column of labels: the requested one, or the only one with a matching name.
 
-    None or several that fit are an error.
+    It is an error if no column or several columns match.
 
     Examples
     --------
@@ -229,10 +229,10 @@ def label_column(file: str | Path, have: Sequence[str], asked: str | None, peek:
 def score_column(
     file: str | Path, have: Sequence[str], asked: str | None, taken: Collection[str], peek: Peek
 ) -> str:
-    """Return a column of scores: the requested one, or the only one that fits by its name.
+    """Return a column of scores: the requested one, or the only one with a matching name.
 
     ``taken`` columns have another role. ``peek`` returns the first rows, from which the message
-    suggests columns. None or several that fit are an error.
+    suggests columns. It is an error if no column or several columns match.
 
     Examples
     --------
@@ -254,7 +254,7 @@ def _only(
     what: str,
     option: str,
 ) -> str | None:
-    """Return the only column that matches the first tier with a match; None without a match."""
+    """Return the only column that matches the first tier with a match; None if there is no match."""
     plain = {name: re.sub(r"[\W_]+", "_", name).strip("_").lower() for name in have}
     for tier in tiers:
         fits = tier.fullmatch if isinstance(tier, re.Pattern) else tier.__contains__
@@ -272,13 +272,13 @@ def _only(
 def _refuse(
     file: str | Path, have: Sequence[str], usual: Sequence[str], option: str, may_be: list[str]
 ) -> str:
-    """Raise if no name fits; the message suggests what to pass, based on the content."""
+    """Raise because no name fits; the message suggests what to pass, based on the content."""
     either = " or ".join(f"{option}={name!r}" for name in may_be[:3])
-    remedy = f"pass {either}" if may_be else f"specify yours with `{option}`"
+    remedy = f"pass {either}" if may_be else f"specify the column with `{option}`"
     if all(number_in(name) is not None for name in have):
         remedy = "the first line looks like data; pass the column names as `header`"
     raise NoUsualColumnError(
-        f"{file}: none of the columns {', '.join(usual)} exists, or one like them; {remedy}; "
+        f"{file}: none of the columns {', '.join(usual)} exists, nor one with a similar name; {remedy}; "
         f"{_listed(have)}"
     )
 

@@ -1,4 +1,4 @@
-"""Pinned files, verified by sha256."""
+"""Files pinned by SHA-256 hash."""
 
 import hashlib
 import os
@@ -22,7 +22,7 @@ def default_cache_dir() -> Path:
 
 
 def local_path(url: str, base: Path) -> Path | None:
-    """Return the local file of a URL or path; None for http(s)."""
+    """Return the local file that a URL or path denotes; None for http(s)."""
     parts = urlsplit(url)
     if parts.scheme in ("http", "https"):
         return None
@@ -46,7 +46,7 @@ def cached_path(url: str, sha256: str, cache_dir: Path) -> Path:
 def pinned_file(
     url: str, sha256: str, *, base: Path, cache_dir: Path, max_bytes: int, timeout_s: float
 ) -> Path:
-    """Return a local file with the given hash, downloaded unless it is cached."""
+    """Return a local file with the given hash; it is downloaded unless it is cached."""
     local = local_path(url, base)
     if local is not None:
         if not is_file(local):
@@ -70,7 +70,7 @@ def _check(url: str, found: str, expected: str) -> None:
 
 
 def _download(url: str, target: Path, max_bytes: int, timeout_s: float) -> str:
-    """Download a URL to a file and return its sha256; stop at the maximum size."""
+    """Download a URL to a file and return its SHA-256 hash; stop at the maximum size."""
     digest = hashlib.sha256()
     size = 0
     try:

@@ -42,16 +42,16 @@ class FileLoader:
         Column roles, as in `EvalSlice`. ``feature_col`` may be several columns.
     label_map : mapping of label to 0 or 1, optional
         Class of each text label: ``{"ham": 0, "spam": 1}``. By default labels are 0 and 1
-        or true and false, as numbers or as text (``TRUE``, ``1.00``).
+        or true and false, as numbers or as strings (``TRUE``, ``1.00``).
     columns : sequence of str, optional
         Columns to keep in addition to those with a role; by default all, ``[]`` for none.
     text_cols : sequence of str, optional
-        Feature columns read as text regardless of their content; by default ``feature_col`` if it
+        Feature columns read as strings regardless of their content; by default ``feature_col`` if it
         is one column. Strata, groups, ids and splits are always text.
     missing_text : str, optional
         Text for empty cells of text columns; by default they are an error.
     where : mapping of str to value or sequence of values, optional
-        Keep only rows whose column has one of the values, compared as text.
+        Keep only rows whose column has one of the values, compared as strings.
     limit : int, optional
         Maximum number of rows of each split, taken from the start.
     sample_size : int, optional
@@ -127,13 +127,15 @@ class FileLoader:
     def __post_init__(self) -> None:
         if isinstance(self.source, Mapping):
             if not self.source:
-                raise InvalidInputError("`source` is empty; give at least one split")
+                raise InvalidInputError("`source` is empty; pass at least one split")
             if self.split_col is not None:
                 raise InvalidInputError(
-                    "`source` and `split_col` both define the splits; give only one of them"
+                    "`source` and `split_col` both define the splits; pass only one of them"
                 )
         if self.limit is not None and self.sample_size is not None:
-            raise InvalidInputError("give `limit` (first rows) or `sample_size` (random), not both")
+            raise InvalidInputError(
+                "pass either `limit` (first rows) or `sample_size` (random), not both"
+            )
         for name in ("limit", "sample_size"):
             if getattr(self, name) is not None:
                 validation.integer(getattr(self, name), name, low=1)
@@ -142,7 +144,7 @@ class FileLoader:
                 raise InvalidTypeError(f"`{name}` is {getattr(self, name)!r}; it must be a list")
         for column, values in (self.where or {}).items():
             if not _as_texts(values):
-                raise InvalidInputError(f"where[{column!r}] is empty; give at least one value")
+                raise InvalidInputError(f"where[{column!r}] is empty; pass at least one value")
         object.__setattr__(self, "seed", resolve_seed(self.seed))
         self._format()
         LabelMap.of_mapping(self.label_map)
@@ -161,7 +163,7 @@ class FileLoader:
         }
 
     def _split_values(self, files: list[Path]) -> list[str]:
-        """Return the values of the split column allowed by ``where``."""
+        """Return the values of the split column that ``where`` allows."""
         column = self.split_col or ""
         seen: dict[str, None] = {}
         for file in files:
@@ -230,7 +232,7 @@ class FileLoader:
         )
 
     def _cleaned(self, rows: Rows) -> dict[str, NDArray[Any]]:
-        """Return the columns with labels as 0 and 1 and without missing texts."""
+        """Return the columns with labels as 0 and 1, without rows that lack a text."""
         columns = dict(rows.columns)
         labels = rows.classes(self.label_col, LabelMap.of_mapping(self.label_map))
         columns[self.label_col] = labels.astype(np.int64)

@@ -102,7 +102,7 @@ class DataFrameLoader:
         }
 
     def _labelled(self) -> Any:
-        """Return the frame with its labels mapped, if there is a map."""
+        """Return the frame with its labels mapped, if there is a label map."""
         labels = frames.column(self.df, self.label_col)
         if self.label_map is None and labels.dtype.kind in "biuf":
             return self.df  # EvalSlice reports any other problem with labels
@@ -111,7 +111,7 @@ class DataFrameLoader:
         return frames.with_column(self.df, self.label_col, mapped.astype(np.int64))
 
     def describe(self) -> dict[str, object]:
-        """Return the description; without a file, ``distribution`` is empty."""
+        """Return a Croissant description; without a file, ``distribution`` is empty."""
         return description(self, [], n_total_rows=frames.n_rows(self.df), split_col=self.split_col)
 
 
@@ -144,11 +144,11 @@ class SingleSliceLoader:
             )
 
     def load_splits(self) -> dict[str, EvalSlice]:
-        """Return the slice, renamed "all"."""
+        """Return ``{"all": slice}``."""
         return {"all": self.slice_.renamed("all")}
 
     def describe(self) -> dict[str, object]:
-        """Return the description; without a file, ``distribution`` is empty."""
+        """Return a Croissant description; without a file, ``distribution`` is empty."""
         described = description(self, [], n_total_rows=self.slice_.n)
         described["name"] = self.name or self.slice_.name
         described["description"] = self.description or self.slice_.description

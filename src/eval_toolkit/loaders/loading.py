@@ -1,4 +1,4 @@
-"""Loaders by name, for the command line, with validation of the loaded splits."""
+"""Loaders by name, for the command line, and validation of the loaded splits."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ OURS = {
 
 
 def available_loaders() -> dict[str, str]:
-    """Return the locations of the built-in loaders and of the entry points, sorted by name.
+    """Return the import paths of the built-in loaders and of the entry points, sorted by name.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def loaded_splits(loader: DatasetLoader, name: str) -> dict[str, EvalSlice]:
         if not isinstance(split, str) or not isinstance(part, EvalSlice):
             raise PluginError(
                 f"loader {name!r}: split {split!r} is a {type(part).__name__}; it must be an "
-                "EvalSlice, and its key a text"
+                "EvalSlice, and its key a string"
             )
     return {
         split: part if part.name == split else part.renamed(split) for split, part in splits.items()

@@ -202,7 +202,7 @@ def _entries(path: Path, slices: Sequence[str] | None) -> list[_Entry]:
         raise InvalidInputError(f"`slices` is {slices!r}; it must be a list of slice ids")
     wanted = list(listed) if slices is None else list(slices)
     if not wanted:
-        raise InvalidInputError("`slices` is empty; give at least one slice, or omit it")
+        raise InvalidInputError("`slices` is empty; pass at least one slice, or omit it")
     for slice_id in wanted:
         if slice_id not in listed:
             raise MissingColumnError(
@@ -223,7 +223,7 @@ def _entry(path: Path, slice_id: str, fields: Any) -> _Entry:
         )
     for key in ("url", "text_field", "label_field", "format"):
         if not isinstance(fields.get(key, "" if key == "url" else "x"), str):
-            raise InvalidInputError(f"{where}: {key} is {fields[key]!r:.80}; it must be text")
+            raise InvalidInputError(f"{where}: {key} is {fields[key]!r:.80}; it must be a string")
         if len(fields.get(key, "")) > _LONGEST:
             raise InvalidInputError(
                 f"{where}: {key} has {len(fields[key])} characters; at most {_LONGEST} are allowed"
@@ -261,7 +261,7 @@ def _media_type(where: str, fields: Mapping[str, Any]) -> str:
         try:
             return tables.media_type_of(fields["url"].partition("?")[0])
         except InvalidInputError as error:
-            raise InvalidInputError(f"{where}: {error}, or give `format`") from None
+            raise InvalidInputError(f"{where}: {error}, or pass `format`") from None
     if named not in _FORMATS:
         raise InvalidInputError(
             f"{where}: format is {named!r}; it must be one of {', '.join(_FORMATS)}"

@@ -28,7 +28,7 @@ DROP = "; pass drop_missing=True to leave out such rows and count them"
 
 @dataclass(frozen=True)
 class Parts:
-    """A column of names as codes: ``names[codes[row]]`` is the row's part."""
+    """A column of part names as codes: ``names[codes[row]]`` is the part of a row."""
 
     names: list[str]
     codes: IntArray
@@ -43,7 +43,7 @@ class Parts:
         return Parts(self.names, self.codes[at])
 
     def rows_of(self) -> Iterable[tuple[str, IntArray]]:
-        """Yield the name and the ordered rows of every non-empty part."""
+        """Yield the name and the row indices of every non-empty part."""
         order = np.argsort(self.codes, kind="stable")
         bounds = np.searchsorted(self.codes[order], np.arange(len(self.names) + 1))
         for name, start, stop in zip(self.names, bounds, bounds[1:], strict=False):
@@ -52,7 +52,7 @@ class Parts:
 
 
 def coded(values: NDArray[Any], name: str) -> Parts:
-    """Encode a text column as codes in sorted order of the names; numbers sort numerically."""
+    """Encode a column of strings as codes in sorted order; numeric names sort numerically."""
     distinct, codes = validation.object_codes(values, name)
     names = [MISSING if text is None else text for text in distinct]
     order = sorted(range(len(names)), key=_sort_key(names))
@@ -97,7 +97,7 @@ class Predictions:
         return len(self.y_true)
 
     def where(self, row: int) -> str:
-        """Return the file and the row number in it, starting at 1."""
+        """Return the file of a row and its number in the file, starting at 1."""
         return self.rows.where(int(self.origin[row]))
 
     def take(self, at: IntArray) -> "Predictions":
@@ -122,7 +122,7 @@ class Predictions:
 
     @property
     def label_names(self) -> dict[str, str]:
-        """Name of the negative label, "0", and of the positive one, "1"; empty for numbers."""
+        """Names of the negative label, "0", and of the positive one, "1"; empty for numbers."""
         written = self.rows.columns[self.label]
         if written.dtype.kind in "biuf":
             return {}
@@ -139,8 +139,8 @@ class Predictions:
         """Number of independent groups; number of rows if there are no groups."""
         return len(self) if self.groups is None else len(np.unique(self.groups.codes))
 
-    def told_groups(self) -> str:
-        """Return the number of groups, and the equivalent number of equal-sized groups, as text."""
+    def groups_text(self) -> str:
+        """Describe the number of groups, and the equivalent number of groups of equal size."""
         if self.groups is None:
             return ""
         sizes = np.unique(self.groups.codes, return_counts=True)[1]
@@ -172,7 +172,7 @@ class Predictions:
         )
 
     def keyed_by(self, column: str) -> "Predictions":
-        """Return the rows sorted by a column of ids, so that the file order does not matter."""
+        """Return the rows sorted by an id column, so that the order in the file does not matter."""
         _all_there(self.rows, column, "id")
         ids = self.rows.columns[column].astype(str)[self.origin]
         order = np.argsort(ids, kind="stable")
@@ -283,7 +283,7 @@ def read_predictions(source: Any, wanted: Wanted | None = None) -> Predictions:
 def _read(
     read: Callable[..., Rows], have: Sequence[str], roles: Roles, wanted: Wanted
 ) -> tuple[Rows, Sequence[str], list[str]]:
-    """Return the rows, the columns with percent signs, and notes on what was changed."""
+    """Return the rows, the columns with percent signs, and notes on conversions."""
     if not wanted.where and not wanted.drop_missing:
         # A column may be both label and slice: it is then read as text, and classes derive from it.
         as_text = bool(wanted.labels) or roles.label in roles.texts
@@ -296,7 +296,7 @@ def _read(
             return rows, (), []
         except tables.NotNumbersError:  # percent signs, or missing values
             pass
-    from eval_toolkit.loaders.as_written import read_as_written
+    from eval_toolkit.loaders.string_rows import read_as_written
 
     key, sure = roles.keys[:1], (*IDS, wanted.id)  # others may be empty, such as parent_id
     found = read_as_written(
@@ -410,5 +410,5 @@ def _all_there(rows: Rows, column: str, what: str) -> None:
 
 
 def _filled(column: NDArray[Any]) -> NDArray[Any]:
-    """Return texts with "" for missing values."""
+    """Return strings with "" for missing values."""
     return np.where(np.equal(column, None), "", column)  # type: ignore[call-overload]

@@ -197,7 +197,7 @@ class OpSpec:
 def _make(
     metric: str, at: "float | ThresholdSelector | FittedOperatingPoint", ci_policy: str | None
 ) -> OpSpec:
-    """Validate the operating point and the interval policy, and name the spec after both."""
+    """Validate the operating point and the interval policy, and build a named spec."""
     selects = isinstance(at, ThresholdSelector) and not isinstance(at, type)
     if isinstance(at, FittedOperatingPoint):
         label = f"{at.criterion}_fitted" + (
@@ -289,7 +289,7 @@ op_fnr = _factory("fnr", "False-negative rate")
 def op_net_benefit(
     at: "float | ThresholdSelector | FittedOperatingPoint", *, ci_policy: str | None = None
 ) -> OpSpec:
-    """Return a spec of net benefit (Vickers & Elkin 2006); arguments as in `op_f1`.
+    """Return a spec for the net benefit (Vickers & Elkin 2006); arguments as in `op_f1`.
 
     Examples
     --------

@@ -19,7 +19,7 @@ smooth_ece: ScoreSpec = ScoreSpec(
 
 
 def ece(*, n_bins: int = 15, strategy: str = "uniform") -> ScoreSpec:
-    """Return a spec of the expected calibration error over equal-width or equal-mass bins.
+    """Return a spec for the expected calibration error over equal-width or equal-mass bins.
 
     Parameters
     ----------

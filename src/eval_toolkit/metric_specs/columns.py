@@ -130,7 +130,7 @@ class ColumnSpec:
 
     @property
     def may_be_share(self) -> bool:
-        """Return whether 0 and 1 may mean no and yes, judging by kind, bounds and name."""
+        """Return whether 0 and 1 may mean no and yes, judging by type, bounds and name."""
         if self.kind is not None:
             return self.kind == "share"
         return self.bounds in (_UNIT, _ANY) and SCALE_WORDS.isdisjoint(words_of(self.column))
@@ -198,7 +198,7 @@ class ColumnSpec:
 
 
 def stated_bounds(spec: ColumnSpec) -> dict[str, Any]:
-    """Return the bounds of a column for a cell's details; empty if they follow from its kind.
+    """Return the bounds of a column for the details of a cell; empty if its type implies them.
 
     Examples
     --------
@@ -258,7 +258,7 @@ def mean_of(
     bounds: tuple[float, float] = (-math.inf, math.inf),
     kind: ColumnKind | None = None,
 ) -> ColumnSpec:
-    """Return a spec of the mean of a column: accuracy, reward, toxicity or any other measure.
+    """Return a spec for the mean of a column: accuracy, reward, toxicity or any other measure.
 
     Parameters
     ----------
@@ -298,7 +298,7 @@ def mean_of(
 
 
 def direction(given: Direction, name: str) -> bool | None:
-    """Return a direction as given, or as known for a name.
+    """Return the given direction, or the known direction of a name.
 
     Examples
     --------
@@ -316,7 +316,7 @@ def direction(given: Direction, name: str) -> bool | None:
 
 
 def pass_at_k(column: str, k: int, *, higher_is_better: Direction = "by name") -> ColumnSpec:
-    """Return a spec of pass@k: probability that at least one of k attempts succeeds.
+    """Return a spec for pass@k: probability that at least one of k attempts succeeds.
 
     Parameters
     ----------
@@ -348,12 +348,12 @@ def pass_at_k(column: str, k: int, *, higher_is_better: Direction = "by name") -
 
 
 def _of_passes(given: Direction, column: str) -> bool | None:
-    """Return the direction of pass@k: higher is better unless the column is known otherwise."""
+    """Return the direction of pass@k: higher is better unless the column is known to be worse."""
     return known_direction(column) is not False if given == "by name" else direction(given, column)
 
 
 def pass_hat_k(column: str, k: int, *, higher_is_better: Direction = "by name") -> ColumnSpec:
-    """Return a spec of pass^k: probability that all of k attempts at a unit succeed.
+    """Return a spec for pass^k: probability that all of k attempts at a unit succeed.
 
     Parameters
     ----------
@@ -381,7 +381,7 @@ def pass_hat_k(column: str, k: int, *, higher_is_better: Direction = "by name") 
 
 
 def asr_at_k(k: int, *, column: str = ATTACKED) -> ColumnSpec:
-    """Return a spec of ASR@k: probability that at least one of k attacks on a unit succeeds.
+    """Return a spec for ASR@k: probability that at least one of k attacks on a unit succeeds.
 
     Uses the unbiased estimator of `pass_at_k`; lower is better.
 
@@ -414,7 +414,7 @@ def asr_at_k(k: int, *, column: str = ATTACKED) -> ColumnSpec:
 
 
 def maj_at_k(column: str, k: int, *, answer: str) -> ColumnSpec:
-    """Return a spec of maj@k: probability that the majority answer of k attempts is correct.
+    """Return a spec for maj@k: probability that the majority answer of k attempts is correct.
 
     Parameters
     ----------
@@ -447,7 +447,7 @@ def maj_at_k(column: str, k: int, *, answer: str) -> ColumnSpec:
 
 
 def check_bounds(bounds: tuple[float, float]) -> None:
-    """Raise unless bounds are strictly increasing; either may be infinite.
+    """Raise unless the bounds are strictly increasing; either may be infinite.
 
     Examples
     --------

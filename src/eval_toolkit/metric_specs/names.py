@@ -183,7 +183,7 @@ def chosen_metrics(
 
 
 def stored_name(name: str) -> str:
-    """Return the name under which a metric is stored; other names are returned unchanged.
+    """Return the name under which a metric is stored; unknown names are returned unchanged.
 
     Examples
     --------

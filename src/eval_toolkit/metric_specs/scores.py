@@ -84,12 +84,12 @@ def make_spec_name(prefix: str, **kwargs: Any) -> str:
 
 
 def _shortest(value: float) -> str:
-    """Return the shortest text that identifies a number uniquely, so that names do not collide."""
+    """Return the shortest string that identifies a number, so that names do not collide."""
     return np.format_float_positional(value, trim="-")
 
 
 def recall_at_fpr(target_fpr: float) -> ScoreSpec:
-    """Return a spec of the maximum recall at a false-positive rate of at most a target.
+    """Return a spec for the maximum recall at a false-positive rate of at most a target.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class _RecallAt:
 
 
 def partial_roc_auc(max_fpr: float) -> ScoreSpec:
-    """Return a spec of ROC-AUC up to a false-positive rate, standardised to 0.5 for chance.
+    """Return a spec for ROC-AUC up to a false-positive rate, standardised to 0.5 for chance.
 
     Examples
     --------

@@ -14,8 +14,8 @@ from eval_toolkit.inference.column_statistics import (
     columns_of,
 )
 from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.metric_specs.base import OfRecords, checked_columns
 from eval_toolkit.metric_specs.columns import Direction, check_bounds, direction
-from eval_toolkit.metric_specs.of_records import OfRecords, checked_columns
 
 __all__ = ["StatisticSpec", "from_columns"]
 
@@ -52,7 +52,7 @@ def from_columns(
     higher_is_better: Direction = "by name",
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> StatisticSpec:
-    """Return a metric of arbitrary columns, numbers or texts: multiclass accuracy, RMSE, nDCG.
+    """Return a metric of arbitrary columns, numbers or strings: multiclass accuracy, RMSE, nDCG.
 
     Parameters
     ----------
@@ -108,6 +108,6 @@ def from_columns(
     read = columns_of(statistic)
     if len(read) != len(columns):
         raise InvalidInputError(
-            f"`columns` is {columns!r}; {statistic.name} needs {len(read)}: {', '.join(map(repr, read))}"
+            f"`columns` is {columns!r}; {statistic.name} needs {len(read)} columns: {', '.join(map(repr, read))}"
         )
     return StatisticSpec(name, named, statistic, up)

@@ -12,16 +12,16 @@ from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.inference.column_sums import SumsFn, SumsStatistic, values_of_sums
 from eval_toolkit.inference.prepared import SCORED, Columns
+from eval_toolkit.metric_specs.base import OfRecords, checked_columns
 from eval_toolkit.metric_specs.columns import ColumnSpec, Direction, check_bounds, direction
 from eval_toolkit.metric_specs.families import is_of_columns, is_of_sums
-from eval_toolkit.metric_specs.of_records import OfRecords, checked_columns
 from eval_toolkit.protocols import MetricSpec
 
 __all__ = ["SumsSpec", "columns_read", "from_sums", "ratio", "ratio_of"]
 
 
 def columns_read(spec: MetricSpec) -> tuple[str, ...]:
-    """Return the columns of records that a metric is computed from.
+    """Return the columns of the records from which a metric is computed.
 
     Examples
     --------

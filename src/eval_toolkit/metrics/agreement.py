@@ -181,7 +181,7 @@ class AlphaParts:
         return counts
 
     def _moments(self, codes: IntArray, values: FloatArray) -> FloatArray:
-        """Return sums and squares by unit, which suffice for interval data."""
+        """Return sums and squares by unit, which determine alpha for interval data."""
         there = codes >= 0
         x = np.where(there, values[codes], 0.0)
         x = np.where(there, x - x.sum() / there.sum(), 0.0)
@@ -190,14 +190,14 @@ class AlphaParts:
         return np.column_stack([apart / (total - 1.0), total, sums, squares])
 
     def value(self, sums: FloatArray) -> float:
-        """Return alpha of all units together."""
+        """Return alpha over all units."""
         alpha = float(self.values(sums[None])[0])
         if np.isnan(alpha):
             raise UndefinedMetricError("krippendorff_alpha is undefined: all ratings are the same")
         return alpha
 
     def values(self, sums: FloatArray) -> FloatArray:
-        """Return alpha for each row of sums over units, NaN where all ratings are the same."""
+        """Return alpha for each row of sums over units, NaN if all ratings are the same."""
         noise: float | FloatArray = 0.0
         if self.level == "ordinal":
             pairs = sums.reshape(-1, self.n_values, self.n_values)

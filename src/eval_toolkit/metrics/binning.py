@@ -35,7 +35,7 @@ class ReliabilityCurve(Displayed):
         return iter((self.fraction_positive, self.mean_predicted))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "bin_lower": self.bin_lower.tolist(),
             "bin_upper": self.bin_upper.tolist(),
@@ -51,7 +51,7 @@ class ReliabilityCurve(Displayed):
         return self.mean_predicted - self.fraction_positive
 
     def average(self, values: FloatArray) -> float:
-        """Return the mean of per-bin values, weighted by the number of rows."""
+        """Return the mean of per-bin values, weighted by the numbers of rows."""
         return float(self.n @ values) / float(self.n.sum())
 
 

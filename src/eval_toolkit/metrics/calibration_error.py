@@ -54,7 +54,7 @@ def _bins(
 
 
 def _over_bins(bins: ReliabilityCurve, values: FloatArray) -> float:
-    """Average ``values`` over bins, clipped to 1 to remove rounding errors."""
+    """Return the weighted mean of ``values`` over bins, clipped to 1 to remove rounding errors."""
     return min(1.0, bins.average(values))
 
 

@@ -37,7 +37,7 @@ class CalibrationFit(Displayed):
     """Intercept with the slope fixed at 1; above 0 if predictions are too low on average."""
 
     def to_dict(self) -> dict[str, float]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "slope": self.slope,
             "intercept": self.intercept,

@@ -233,7 +233,7 @@ class ThresholdResult(Displayed):
     criterion: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; an infinite threshold becomes None."""
+        """Return a JSON-serialisable dict; an infinite threshold becomes None."""
         return {
             "threshold": _json_number(self.threshold),
             "f1": self.f1,
@@ -248,7 +248,7 @@ def _json_number(value: float) -> float | None:
 
 
 def checked_threshold(threshold: float) -> float:
-    """Return a threshold; infinite values are allowed, NaN is not."""
+    """Return a threshold; raise for NaN, but not for infinite values."""
     try:
         value = as_float(threshold)
     except (TypeError, ValueError, OverflowError):

@@ -41,7 +41,7 @@ class RocCurve(Displayed):
         return iter((self.fpr, self.tpr, self.thresholds))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; the infinite first threshold becomes None."""
+        """Return a JSON-serialisable dict; the infinite first threshold becomes None."""
         return {
             "fpr": self.fpr.tolist(),
             "tpr": self.tpr.tolist(),
@@ -62,7 +62,7 @@ class PrCurve(Displayed):
         return iter((self.precision, self.recall, self.thresholds))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "precision": self.precision.tolist(),
             "recall": self.recall.tolist(),

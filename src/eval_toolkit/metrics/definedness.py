@@ -1,4 +1,4 @@
-"""Whether metrics are defined for the data, and placeholder results for undefined ones."""
+"""Check whether metrics are defined for the data, and placeholder results if they are not."""
 
 import re
 from collections.abc import Collection

@@ -46,7 +46,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def words_of(name: str) -> list[str]:
-    """Split a name into words, in lower case.
+    """Split a name into lower-case words.
 
     Examples
     --------

@@ -275,7 +275,7 @@ class RecallAtFprResult(Displayed):
     tn: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; an infinite threshold becomes None."""
+        """Return a JSON-serialisable dict; an infinite threshold becomes None."""
         return {
             "threshold": self.threshold if math.isfinite(self.threshold) else None,
             "recall": self.recall,

@@ -130,7 +130,7 @@ def _row(count: int, most: int, length: int, kind: Any) -> NDArray[Any]:
 
 
 def _times(ways: NDArray[Any], fewer: NDArray[Any], tying: int, v: int) -> NDArray[Any]:
-    """Return the number of draws after adding an answer that gets fewer than v votes or ties."""
+    """Return the number of draws after adding an answer with fewer than v votes, or ties."""
     length = ways.shape[1]
     more = length - 1 >= v * len(ways) and tying > 0
     product = np.zeros((len(ways) + more, length), dtype=ways.dtype)

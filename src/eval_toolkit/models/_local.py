@@ -18,7 +18,7 @@ def draw_seed(request: GenerateRequest) -> int:
 
 
 class Texts(Protocol):
-    """Interface of a model's tokenizer and chat template."""
+    """Interface to a model's tokenizer and chat template."""
 
     @property
     def speaks_chat(self) -> bool:
@@ -67,7 +67,7 @@ class LocalModel(BatchedModel):
 
     @property
     def speaks_chat(self) -> bool:
-        """Whether the model has a chat template; if not, prompts must be text."""
+        """Whether the model has a chat template; if not, prompts must be strings."""
         return self._texts.speaks_chat
 
     def render(self, messages: Sequence[Message]) -> str:

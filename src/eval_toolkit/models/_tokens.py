@@ -55,7 +55,7 @@ def read_prompt(encoder: ChatEncoder, request: Request) -> tuple[str, list[int]]
 
 
 def prompt_ids(encoder: Encoder, text: str, messages: Sequence[Message] = ()) -> list[int]:
-    """Return the token ids of a text, or of messages rendered as ``text``; at least one."""
+    """Return the token ids of a text, or of messages rendered as ``text``; at least one id."""
     spoken = [
         message.content
         for message in messages
@@ -72,7 +72,7 @@ def prompt_ids(encoder: Encoder, text: str, messages: Sequence[Message] = ()) ->
         return ids
     if encoder.start is None:
         raise ModelError(
-            "the prompt is empty and the tokenizer has no beginning-of-text token; give a prompt",
+            "the prompt is empty and the tokenizer has no beginning-of-text token; pass a prompt",
             kind="unsupported",
         )
     return [encoder.start]

@@ -74,7 +74,7 @@ class Batcher(Generic[AskedT, AnswerT]):
 
     @property
     def abandoned(self) -> bool:
-        """Whether the caller no longer waits for the current batch, so that work can stop."""
+        """Whether the callers have stopped waiting for the current batch, so that work can stop."""
         current = self._current
         return bool(current) and all(call.future.cancelled() for call in current)
 

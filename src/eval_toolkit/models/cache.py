@@ -20,7 +20,6 @@ from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.models._background import Background
-from eval_toolkit.models.asking import Place, ask
 from eval_toolkit.models.payloads import (
     Response,
     checked_response,
@@ -28,6 +27,7 @@ from eval_toolkit.models.payloads import (
     response_payload,
     to_json,
 )
+from eval_toolkit.models.request_positions import Place, ask
 from eval_toolkit.models.requests import (
     GenerateRequest,
     LoglikelihoodRequest,
@@ -227,7 +227,7 @@ class ResponseCache:
                 self._pending.pop(key, None)
 
     def _prepare(self) -> None:
-        """Create the tables; raise if the file contains something else."""
+        """Create the tables; raise if the file is not such a cache."""
         version = int(self._writer.execute("PRAGMA user_version").fetchone()[0])
         application = int(self._writer.execute("PRAGMA application_id").fetchone()[0])
         n_tables = int(self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
@@ -292,7 +292,7 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def key_of(request: Request, model: str, nth: int) -> str:
-    """Return the key of the n-th identical request, from 0; the first has the plain hash."""
+    """Return the key of the n-th identical request, from 0; the first key is the plain hash."""
     key = request_hash(request, model)
     return key if nth == 0 else sha256_text(f"{key} {nth}")
 

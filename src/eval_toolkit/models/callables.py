@@ -50,7 +50,7 @@ def as_model(
     ----------
     given : Model, str, callable or object with ``invoke``
         A model is returned unchanged and a name is loaded by `load_model`. A function, which may be
-        a coroutine function, takes the prompt as text, or as a list of
+        a coroutine function, takes the prompt as a string, or as a list of
         ``{"role": …, "content": …}`` if its first parameter is named ``messages`` (or
         ``conversation``, ``history``, ``chat``) or annotated as a list. Parameters named
         ``temperature``, ``top_p``, ``max_tokens``, ``stop`` and ``seed`` get the settings of the
@@ -152,7 +152,7 @@ class CallableModel:
         self._identity = _identity(given)
 
     def describe(self) -> dict[str, Any]:
-        """Return the kind, the name, a digest of the code, and the accepted settings."""
+        """Return the type, the name, a digest of the code, and the accepted settings."""
         return {
             "kind": "callable",
             "name": self.name,
@@ -174,7 +174,7 @@ class CallableModel:
             return result
         text = _text_in(result)
         if text is None:
-            raise ModelError(f"{self.name} returned {_shown(result)}; it must return a text")
+            raise ModelError(f"{self.name} returned {_shown(result)}; it must return a string")
         for stop in request.stop:  # like other models, end before the first stop string
             text = text.partition(stop)[0]
         n_prompt, n_answer = _tokens(result)
@@ -186,7 +186,7 @@ class CallableModel:
         )
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
-        """Raise: a function returns texts, not log-likelihoods."""
+        """Raise, because a function returns texts and not log-likelihoods."""
         raise ModelError(
             f"{self.name} returns text, not log-likelihoods; ask for the letter of the "
             "choice (style 'mc_completion'), or use a model with log-likelihoods",
@@ -227,7 +227,7 @@ def _as_text(turns: Sequence[Message]) -> str:
 
 
 async def _in_a_thread(call: Callable[..., Any], prompt: Any, arguments: dict[str, Any]) -> Any:
-    """Run a call in a daemon thread, so that an interrupt does not wait for it."""
+    """Run a call in a daemon thread, so that an interrupt does not have to wait for it."""
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
@@ -272,13 +272,13 @@ def _parameters(given: Any, name: str) -> tuple[bool, tuple[str, ...]]:
     ]
     if needed:
         raise InvalidTypeError(
-            f"`model` is {name}, which also requires `{needed[0]}`; a model gets only the prompt: "
+            f"`model` is {name}, which also requires `{needed[0]}`; a model receives only the prompt: "
             f"pass lambda prompt: {name}(prompt, {needed[0]}=…)"
         )
     note = _annotation(first)
     if _LISTS.match(note) and _TEXTS.match(note):
         raise InvalidTypeError(
-            f"`model` is {name}, which takes a list of texts; a model answers one prompt: pass "
+            f"`model` is {name}, which takes a list of strings; a model answers one prompt: pass "
             f"lambda prompt: {name}([prompt])[0]"
         )
     return first.name in _CONVERSATION or bool(_LISTS.match(note)), takes
@@ -343,7 +343,7 @@ def _identity(given: Any) -> str:
 
 
 def _text_in(result: Any) -> str | None:
-    """Return the text of a result, or of a message, a response or a list of one; None if none."""
+    """Return the text of a result: a string, a message, a response or a list of one."""
     if result is None or isinstance(result, str):
         return result
     if isinstance(result, Mapping):

@@ -11,7 +11,7 @@ from eval_toolkit._internal.optional import require
 
 @contextlib.contextmanager
 def hub_quietly(*switches: Any) -> Iterator[str]:
-    """Silence the messages of the hub client, and disable its requests without a network.
+    """Silence the messages of the hub client, and disable its requests if there is no network.
 
     Offline, the client uses its cache, so downloaded files are still found. ``switches`` are
     further modules with an ``HF_HUB_OFFLINE`` variable. Yields a prefix for error messages if the host

@@ -171,14 +171,14 @@ def full_name(name: str) -> str:
 
 
 def _meant(kind: str) -> str | None:
-    """Return the kind of model that a text names, also misspelled; "llama" is not "llamacpp"."""
+    """Return the type of model that a name denotes, even if misspelt; "llama" is not "llamacpp"."""
     known = known_name("models", kind, _OURS)
     near = difflib.get_close_matches(kind, available_models(), n=1, cutoff=_TYPING_ERROR)
     return known or next(iter(near), None)
 
 
 def _unknown(name: str, error: PluginError) -> PluginError:
-    """Return the error for a name without a known kind, with names that may have been meant."""
+    """Return the error for a name of unknown type, with suggestions."""
     head = name.partition("{")[0].strip()
     kind, colon, _ = head.partition(":")
     missing = getattr(error.__cause__, "name", None) in (kind, kind.partition(".")[0])

@@ -49,7 +49,7 @@ class Message:
             ) from None
         if not isinstance(self.content, str):
             raise InvalidTypeError(
-                f"`content` of a {self.role} message must be text, got {type(self.content).__name__}"
+                f"`content` of a {self.role} message must be a string, got {type(self.content).__name__}"
             )
 
     def to_dict(self) -> dict[str, str]:
@@ -62,7 +62,7 @@ class Message:
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "Message":
-        """Return the message in ``{"role": …, "content": …}``; other keys raise an error."""
+        """Return the message from ``{"role": …, "content": …}``; other keys raise an error."""
         if not isinstance(payload, Mapping) or "role" not in payload or "content" not in payload:
             raise InvalidInputError(f"{payload!r} is not a message; it needs 'role' and 'content'")
         unknown = sorted(set(payload) - {"role", "content"})

@@ -31,7 +31,7 @@ to_json = json.JSONEncoder(
 
 
 def response_payload(response: Response, request: Request) -> dict[str, Any]:
-    """Return an answer as JSON types without its usage; None means "as in the request"."""
+    """Return an answer as a JSON-serialisable dict without usage; None: as in the request."""
     if isinstance(response, RawLoglikelihood):
         payload: dict[str, Any] = {"loglikelihoods": encoded_numbers(response.loglikelihoods)}
         same = response.choices == getattr(request, "continuations", None)

@@ -19,7 +19,7 @@ _KEYS = ("currency", "models")
 
 
 def money(amount: float, currency: str = "") -> str:
-    """Return an amount of money as text.
+    """Format an amount of money.
 
     Examples
     --------

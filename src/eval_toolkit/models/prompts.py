@@ -42,7 +42,7 @@ def joined_choice(prompt_end: str, choice: str) -> str:
     Returns
     -------
     str
-        The choice, preceded by a space if neither side has white space.
+        The choice, preceded by a space if neither side has whitespace.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def plain(messages: Sequence[Message]) -> str:
 
     A blank line follows the system message and each finished answer. A question is separated from
     its answer by a newline if the conversation ends with a cue, else by a space, unless there is
-    white space already.
+    whitespace already.
 
     Examples
     --------
@@ -345,7 +345,7 @@ def check_formatter(formatter: Any) -> Any:
 def format_prompt(
     messages: Iterable[Message | Mapping[str, Any]], formatter: Formatter = "chat"
 ) -> str | tuple[Message, ...]:
-    r"""Return a conversation as the prompt of a request: messages, or one text.
+    r"""Return a conversation as the prompt of a request: messages or a string.
 
     Parameters
     ----------
@@ -386,7 +386,7 @@ def format_prompt(
         return _NAMED[formatter](turns)
     text = formatter(turns)
     if not isinstance(text, str):
-        raise InvalidTypeError(f"`formatter` returned {text!r:.60}; it must return a text")
+        raise InvalidTypeError(f"`formatter` returned {text!r:.60}; it must return a string")
     return text
 
 

@@ -22,10 +22,10 @@ def _prompt(given: Any) -> Prompt:
     if isinstance(given, str):
         return given
     if not isinstance(given, Iterable):
-        raise InvalidTypeError(f"`prompt` is {given!r}; it must be a text or messages")
+        raise InvalidTypeError(f"`prompt` is {given!r}; it must be a string or messages")
     messages = read_messages(given)
     if not messages:
-        raise InvalidInputError("`prompt` is empty; give a text or at least one message")
+        raise InvalidInputError("`prompt` is empty; pass a string or at least one message")
     return messages
 
 
@@ -79,7 +79,7 @@ class GenerateRequest:
         object.__setattr__(self, "stop", _texts(self.stop, "stop"))
         if "" in self.stop:
             raise InvalidInputError(
-                f"stop[{self.stop.index('')}] is empty; every answer would end before it began"
+                f"stop[{self.stop.index('')}] is empty; it would end every answer immediately"
             )
         if self.max_tokens is not None:
             limit = validation.integer(self.max_tokens, "max_tokens", low=1)
@@ -99,7 +99,7 @@ class GenerateRequest:
         return self.temperature or 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields that determine the answer, as JSON types."""
+        """Return all fields that determine the answer, as a JSON-serialisable dict."""
         return {
             "kind": "generate",
             "prompt": _prompt_json(self.prompt),
@@ -152,7 +152,7 @@ class LoglikelihoodRequest:
             raise InvalidInputError("a rolling log-likelihood has no prompt; pass prompt=''")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields that determine the answer, as JSON types."""
+        """Return all fields that determine the answer, as a JSON-serialisable dict."""
         return {
             "kind": "loglikelihood",
             "prompt": _prompt_json(self.prompt),
@@ -178,13 +178,13 @@ def _number(value: Any, name: str, **limits: Any) -> float:
 
 def _texts(given: Iterable[str] | str, name: str) -> tuple[str, ...]:
     if isinstance(given, str):
-        raise InvalidInputError(f"`{name}` is one text; give a sequence of texts")
+        raise InvalidInputError(f"`{name}` is a single string; pass a sequence of strings")
     if not isinstance(given, Iterable):
-        raise InvalidTypeError(f"`{name}` is {given!r}; give a sequence of texts")
+        raise InvalidTypeError(f"`{name}` is {given!r}; pass a sequence of strings")
     texts = tuple(given)
     for at, text in enumerate(texts):
         if not isinstance(text, str):
-            raise InvalidInputError(f"{name}[{at}] is {text!r}; it must be text")
+            raise InvalidInputError(f"{name}[{at}] is {text!r}; it must be a string")
     return texts
 
 

@@ -28,7 +28,7 @@ class ScriptedModel:
         A string is the answer to every generation request. A callable takes the request and returns
         the answer; it may be a coroutine function. A mapping is indexed by the prompt; a
         conversation is looked up as a tuple of messages, then by the last user message. A sequence
-        is consumed in the order of the requests. An answer is a text or a `RawCompletion`; for a
+        is consumed in the order of the requests. An answer is a string or a `RawCompletion`; for a
         log-likelihood request it is one number per continuation, a mapping from continuation to
         number, or a `RawLoglikelihood`. Exceptions are raised. Texts are cut at the stop strings
         of the request.
@@ -67,7 +67,7 @@ class ScriptedModel:
     ) -> None:
         if not (callable(answers) or isinstance(answers, (str, Mapping, Sequence))):
             raise InvalidTypeError(
-                "`answers` must be a text, a callable, a mapping or a sequence, got "
+                "`answers` must be a string, a callable, a mapping or a sequence, got "
                 f"{type(answers).__name__}"
             )
         self.name = name
@@ -95,7 +95,7 @@ class ScriptedModel:
         if isinstance(answer, RawCompletion):
             return answer
         if not isinstance(answer, str):
-            raise self._refusal(request, f"{type(answer).__name__} is not text")
+            raise self._refusal(request, f"{type(answer).__name__} is not a string")
         for stop in request.stop:  # like other models, end before the first stop string
             answer = answer.partition(stop)[0]
         n_prompt, n_answer = self._prompt_tokens(request), self.count_tokens(answer)
@@ -146,7 +146,7 @@ class ScriptedModel:
             if inspect.isawaitable(answer):
                 answer = await answer
         elif isinstance(answers, Mapping):
-            answer = self._looked_up(answers, request)
+            answer = self._mapped_answer(answers, request)
         else:
             answer = next(self._remaining, None)
             if answer is None:
@@ -157,7 +157,7 @@ class ScriptedModel:
             raise answer
         return answer
 
-    def _looked_up(self, answers: Mapping[Any, Any], request: Request) -> Any:
+    def _mapped_answer(self, answers: Mapping[Any, Any], request: Request) -> Any:
         for key in (request.prompt, _last_said(request)):
             if key in answers:
                 return answers[key]

@@ -27,7 +27,7 @@ def _nothing(told: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class UserServer:
-    """Server that the user named, for models without an address of their own.
+    """Server specified by the user, for models without an address of their own.
 
     Examples
     --------
@@ -67,7 +67,7 @@ _SERVER: ContextVar[UserServer] = ContextVar("server", default=UserServer())  # 
 
 
 def cost_text(amount: float) -> str:
-    """Return an amount of money as text, in the currency of the user's prices."""
+    """Format an amount of money in the currency of the user's prices."""
     from eval_toolkit.models.prices import money  # only needed with prices
 
     return money(amount, the_currency())

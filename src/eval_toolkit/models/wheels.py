@@ -36,7 +36,7 @@ class Wheel:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file of a wheel, with the hash of the stored part."""
+    """A file in a wheel, with the hash of its compressed data."""
 
     name: str
     sha256: str

@@ -315,7 +315,7 @@ def is_made(kind: str, name: str, found: Any, protocol: type) -> bool:
 
 
 def lacking_members(found: Any, protocol: type) -> str:
-    """Describe an object and what it lacks to satisfy a protocol."""
+    """Describe what an object lacks to satisfy a protocol."""
     lacking = [f"`{name}`" for name in members_of(protocol) if not _has(found, name)]
     name = type(found).__name__
     article = "an" if name[0] in "aeiouAEIOU" else "a"

@@ -44,7 +44,7 @@ class PluginInfo:
         return self.state == "ok"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 

@@ -53,5 +53,5 @@ def singular(kind: str) -> str:
 
 
 def described(kind: str, name: str) -> str:
-    """Return the kind and name of a plugin, as the start of a message."""
+    """Return the type and name of a plugin, for the start of a message."""
     return f"{singular(kind)} {name!r}"

@@ -51,7 +51,7 @@ def available_plugins(kind: str, ours: Mapping[str, str]) -> dict[str, str]:
 
 
 def known_name(kind: str, text: str, ours: Iterable[str]) -> str | None:
-    """Return the known name that matches a text, ignoring case, spaces, ``-`` and ``_``.
+    """Return the known name that matches a string, ignoring case, spaces, ``-`` and ``_``.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def load_plugin(kind: str, name: str, ours: Mapping[str, str], *, origin: Origin
 
 
 def offered(kind: str) -> EntryPoints:
-    """Return the entry points of a kind in all packages."""
+    """Return the entry points of a plugin kind in all packages."""
     return entry_points(group=f"eval_toolkit.{kind}")
 
 
@@ -170,7 +170,7 @@ def plain_name(name: str) -> str:
 
 
 def imported(kind: str, name: str, place: str) -> Any:
-    """Return the object at ``package.module:object``; errors name the plugin."""
+    """Return the object at ``package.module:object``; errors include the name of the plugin."""
     what = described(kind, name)
     file, dot, attribute = place.rpartition(".py:")
     if dot:

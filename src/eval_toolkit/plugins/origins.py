@@ -59,7 +59,7 @@ class Origin:
 
     @property
     def place(self) -> str:
-        """File and key, as the start of a message."""
+        """File and key, for the start of a message."""
         return f"{self.file}: {self.key}" if self.key else self.file
 
     def refuse_import(self, name: str, imports: str) -> None:
@@ -167,7 +167,7 @@ def making(origin: Origin) -> Iterator[None]:
 
 
 def origin_in_force() -> Origin:
-    """Return the origin of the object under construction; by default `TYPED`.
+    """Return the origin of the object under construction; `TYPED` by default.
 
     Examples
     --------
@@ -268,7 +268,7 @@ class _Host:
 
 
 def _consents(options: Any) -> Iterator[str]:
-    """Yield the options in plain data that permit code execution."""
+    """Yield the options in JSON-like data that permit code execution."""
     if isinstance(options, Mapping):
         for name, value in options.items():
             if name in _CONSENTS and value:

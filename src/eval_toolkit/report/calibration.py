@@ -19,7 +19,7 @@ _ABOUT = ("brier", "log_loss", "ece", "calibration", "mce", "smooth_ece")
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section, or None without labels and scores."""
+    """Return the section; None if there are no labels and scores."""
     subjects = scored_of(run)
     if not subjects:
         return None
@@ -85,7 +85,7 @@ def verdict(one: Scored, wanted: Wanted, spread: str = "") -> str:
 
     A bin disagrees if its interval excludes its mean score. If more bins disagree than chance
     explains, all of them are named; otherwise only those that still disagree with intervals
-    corrected for the number of bins (Bonferroni). ``spread`` is what the slope says.
+    corrected for the number of bins (Bonferroni). ``spread`` describes the calibration slope.
     """
     shown = reliability_curve(one.labels, one.scores, **_how(one, wanted))
     if "skipped" in shown:
@@ -141,7 +141,7 @@ def _spread(cell: Cell) -> str:
 
 
 def _ranges(bins: Sequence[tuple[float, float]]) -> str:
-    """Return bins as text; adjacent ones are joined.
+    """Describe ranges of bins; adjacent bins are merged.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def _ranges(bins: Sequence[tuple[float, float]]) -> str:
 
 
 def _how(one: Scored, wanted: Wanted) -> dict[str, Any]:
-    """Return the options of bins and intervals, shared by the table and the chart."""
+    """Return the options for bins and intervals, shared by the table and the chart."""
     return {
         "n_bins": N_BINS,
         "strategy": "uniform",

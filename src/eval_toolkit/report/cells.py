@@ -114,7 +114,7 @@ def blocks_of(run: Run, *, parts: bool = False) -> list[Block]:
 
 
 def _as_stated(cell: Cell, stated: Mapping[str, bool]) -> Cell:
-    """Return the cell with the direction stated in the run's manifest, if any."""
+    """Return the cell with the direction recorded in the run's manifest, if any."""
     told = stated_by(stated, {}, cell.name)
     return replace(cell, details={**cell.details, "higher_is_better": told[0]}) if told else cell
 
@@ -179,9 +179,10 @@ def main_cell(block: Block) -> Cell | None:
 
 
 def leading(blocks: Sequence[Block]) -> list[tuple[Block, Cell]]:
-    """Return the main metric of a slice for every scorer that has a value of it.
+    """Return the main metric of a slice for every scorer that has a value.
 
-    The best comes first; in stored order if the direction of the metric is unknown.
+    The best value comes first; the order is the stored one if the direction of the metric is
+    unknown.
     """
     main = min((cell for block in blocks if (cell := main_cell(block))), key=_need, default=None)
     found = [
@@ -202,7 +203,7 @@ def _need(cell: Cell) -> tuple[bool, int]:
 
 
 def fitted_on(run: Run) -> set[str]:
-    """Return the slices on which thresholds were selected, where results are optimistic."""
+    """Return the slices on which thresholds were selected, whose results are optimistic."""
     config, policy = run.results.get("config"), run.results.get("threshold_policy")
     listed = policy.get("thresholds") if isinstance(policy, Mapping) else None
     names = [

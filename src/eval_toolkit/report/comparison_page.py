@@ -203,14 +203,14 @@ def answer(cells: Sequence[RunDifference], a: str = "A", b: str = "B") -> str:
 
 
 def _words(a: str, b: str) -> dict[str, str]:
-    """Return the phrases of decisive verdicts; all other verdicts are undecided."""
+    """Return the phrases for decisive verdicts; all other verdicts are undecided."""
     return {"better": f"{b} is better", "worse": f"{a} is better", "different": "they differ"}
 
 
 def _other_metrics(
     first: RunDifference, rest: Sequence[RunDifference], a: str, b: str
 ) -> Iterator[str]:
-    """Yield the better system by the other metrics; undecided and untested ones are counted."""
+    """Yield the better system by the other metrics; undecided and untested metrics are counted."""
     words = _words(a, b)
     for verdict in sorted(words, key=lambda verdict: verdict != first.verdict):
         names = [cell.metric for cell in rest if cell.verdict == verdict]
@@ -233,7 +233,7 @@ def _counted(cells: Sequence[RunDifference], a: str, b: str) -> str:
 
 
 def _sentence(cell: RunDifference, a: str, b: str, whose: str) -> str:
-    """Return a sentence on one cell, with the difference in the winner's favour."""
+    """Return a sentence about one cell, with the difference in favour of the winner."""
     place = cell.slice if cell.part == WHOLE else cell.part
     where = whose + ("" if place in ("", WHOLE) else f" on {place}")
     signed = Estimate(cell.delta, cell.ci_low, cell.ci_high, "+")
@@ -254,12 +254,12 @@ def _sentence(cell: RunDifference, a: str, b: str, whose: str) -> str:
 
 
 def _minus(a: str, b: str, signed: Estimate) -> str:
-    """Return a difference with its direction; names may contain hyphens and equals signs."""
+    """Return a difference and its direction; names may contain hyphens and equals signs."""
     return f"{b} - {a} = {signed}" if (a, b) == ("A", "B") else f"{signed} ({b} minus {a})"
 
 
 def _correction(cell: RunDifference) -> str:
-    """Return a note if the correction decided and the interval alone suggests otherwise."""
+    """Return a note if the correction was decisive and the interval alone suggests otherwise."""
     if cell.ci_low is None or cell.ci_high is None or cell.verdict != "no significant difference":
         return ""
     if cell.ci_low <= 0.0 <= cell.ci_high:

@@ -23,7 +23,7 @@ _LEAST_DRAWS = 100
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section, or None without labels and scores or with charts disabled."""
+    """Return the section; None if there are no labels and scores, or charts are disabled."""
     subjects = scored_of(run)
     if not subjects or not wanted.charts:
         return None
@@ -39,7 +39,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         alike = (other for other in shown if other.slice == one.slice and other.has_both_classes)
         first = next(alike)
         figures += _figures(run, one, None if first is one else first, wanted, at, absent)
-    n_absent = [f"{one.name}: {one.n_absent:,} rows without a score are left out" for one in shown]
+    n_absent = [f"{one.name}: {one.n_absent:,} rows without a score are omitted" for one in shown]
     return Section(
         id="curves",
         menu="Curves",

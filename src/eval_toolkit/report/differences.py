@@ -156,7 +156,7 @@ def _section(
 
 
 def _by_part(runs: tuple[Run, Run], first: RunDifference | None, wanted: Wanted) -> Iterator[Table]:
-    """Yield the differences in the main metric by the parts that the kind of both runs reports."""
+    """Yield the differences in the main metric by the parts that the runs' kind reports."""
     by = getattr(common_kind(runs), "by", None)
     if by is None or first is None or first.part != WHOLE:
         return
@@ -180,7 +180,7 @@ class _Setting(NamedTuple):
 def _blocks(
     runs: tuple[Run, Run], first: RunDifference | None
 ) -> Iterator[tuple[Run, Block, Cell]]:
-    """Yield the block and the cell of each run that the first difference is about."""
+    """Yield the block and the cell of each run to which the first difference refers."""
     if first is None:
         return
     for run, scorer in zip(runs, (first.scorer, first.scorer_b), strict=True):
@@ -194,7 +194,7 @@ def _blocks(
 def _each(
     runs: tuple[Run, Run], pair: tuple[str, str], first: RunDifference | None, confidence: float
 ) -> Iterator[str]:
-    """Yield the main result of each run in plain words, if both have one."""
+    """Yield the main result of each run as a sentence, if both have one."""
     said = [plain_words(run, block, cell, confidence) for run, block, cell in _blocks(runs, first)]
     if len(said) == 2 and all(said):
         yield from (
@@ -221,7 +221,7 @@ def _trust(runs: tuple[Run, Run], pair: tuple[str, str], first: RunDifference | 
 def _figures(
     anchor: str, runs: tuple[Run, Run], result: RunComparison, pair: tuple[str, str]
 ) -> Iterator[Figure]:
-    """Yield charts of all metrics on the first slice, the first metric everywhere, and survival."""
+    """Yield charts of all metrics on the first slice, of the first metric, and of survival."""
     cells = result.cells
     known = [cell for cell in cells if cell.status == "ok" and cell.delta is not None]
     if not known:

@@ -96,7 +96,7 @@ def _is_invisible(part: Mapping[str, Any]) -> bool:
 
 
 def _own_ids(svg: str) -> str:
-    """Return an SVG image with unique ids: shared ids would apply the clip path of a live chart."""
+    """Return an SVG image with unique ids, since shared ids would mix up clip paths."""
     mark = hashlib.sha256(svg.encode()).hexdigest()[:10]
     return re.sub(r'(?<= id="|url\(#)(?=clip\d)', f"still-{mark}-", svg)
 

@@ -1,4 +1,4 @@
-"""Headline section: the main value, and all metrics in a table."""
+"""Headline section: the main value, and a table of all metrics."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def claims_shown(report: ClaimReport | None) -> dict[str, Any] | None:
-    """Return verdicts on claims for display; None without claims."""
+    """Return verdicts on claims for display; None if there are no claims."""
     if report is None:
         return None
     from eval_toolkit.claims import claims_lead, claims_table
@@ -125,7 +125,7 @@ def _some(names: Sequence[str], limit: int = 6) -> str:
 
 
 def _tiles(run: Run, block: Block, cell: Cell | None, *, several: bool) -> list[dict[str, Any]]:
-    """Return tiles of further main values; with several scorers the table shows them instead."""
+    """Return tiles of further main values; with several scorers they are in the table instead."""
     counts = list(headline_text.counted(run, cell, block))
     if several or cell is None:
         return counts if len(counts) > 1 else []

@@ -64,7 +64,7 @@ def unknown(cell: Cell | None, block: Block) -> str:
 
 
 def bounds(run: Run, cell: Cell | None) -> str:
-    """Return the bounds of the main metric over all possible missing outcomes."""
+    """Return the bounds of the main metric over all possible values of missing outcomes."""
     if cell is None or cell.value is None:
         return ""
     details = cell.details
@@ -89,7 +89,7 @@ def bounds(run: Run, cell: Cell | None) -> str:
 
 
 def stopped(results: Mapping[str, Any]) -> str:
-    """Return the reason why an early-stopped run ended; "" without a stopping rule."""
+    """Return why a run was stopped early; "" if it has no stopping rule."""
     told = results.get("stopping")
     if not isinstance(told, Mapping):
         return ""

@@ -132,7 +132,7 @@ def report_html(
 def _verdicts(
     runs: Sequence[Run], claims: str | Path | Sequence[Claim | ClaimSpec] | None
 ) -> list[ClaimReport | None]:
-    """Return the verdicts on each run; with several runs the first is the baseline and has none."""
+    """Return the verdicts on each run; of several runs, the first is the baseline and has none."""
     if claims is None:
         return [None] * len(runs)
     from eval_toolkit.claims import evaluate_gate, load_claims
@@ -143,7 +143,7 @@ def _verdicts(
         for claim in claims:
             if isinstance(claim, Claim) and claim.non_inferior_by is not None:
                 raise InvalidInputError(
-                    f"claim {claim.name!r} is about a baseline; pass it as the first run: "
+                    f"claim {claim.name!r} needs a baseline; pass it as the first run: "
                     f"report BASELINE {runs[0].path}"
                 )
         return [evaluate_gate(runs[0], claims)]

@@ -9,7 +9,7 @@ from eval_toolkit.runs import Run
 
 ADVICE: Mapping[str, tuple[str, str]] = {
     "LK001": (
-        "Equal rows, up to letter case, white space and Unicode composition.",
+        "Equal rows, up to letter case, whitespace and Unicode composition.",
         (
             "Drop the copies, preferably before splitting. If copies are real traffic, keep them and "
             "pass the id of the text as the group, so that intervals account for them."
@@ -82,7 +82,7 @@ _Place: TypeAlias = tuple[str, int]
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section, or None if no check was run."""
+    """Return the section; None if no check was run."""
     report, dropped = _report(run)
     findings = report.get("findings") if isinstance(report, Mapping) else None
     if not isinstance(findings, list):

@@ -82,14 +82,14 @@ def catches(run: Run, one: Scored, confidence: float) -> str:
 
 
 def positives_of(run: Run) -> str:
-    """Return the label of the positive class as the user wrote it, or "positives"."""
+    """Return the user's label of the positive class, or "positives"."""
     names = run.manifest.get("label_names")
     name = names.get("1") if isinstance(names, Mapping) else None
     return name if isinstance(name, str) and name else "positives"
 
 
 def _ranks(block: Block) -> str:
-    """Return the meaning of the area under the ROC curve; "" without it."""
+    """Explain the area under the ROC curve; "" if it is not reported."""
     cell = block.cells.get("roc_auc")
     if cell is None or cell.value is None or not cell.has_value:
         return ""

@@ -58,7 +58,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def _settings(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the settings with plain values; nested ones appear in the full configuration."""
+    """Yield the plain settings; nested ones appear in the full configuration."""
     for name, value in config.items():
         plain = isinstance(value, str | int | float)
         listed = isinstance(value, list) and all(
@@ -69,7 +69,7 @@ def _settings(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _caveats(manifest: Mapping[str, Any], command: str) -> Iterator[str]:
-    """Yield notes on what reproducing the run requires besides the command."""
+    """Yield notes on what is needed besides the command to reproduce the run."""
     if REDACTED in command:
         yield f"{REDACTED} replaces a secret, which is never stored: insert your own"
     if command and "--overwrite" not in command:
@@ -299,14 +299,14 @@ def imported_from(manifest: Mapping[str, Any]) -> str:
 
 
 def _stated(value: Any) -> CellLike:
-    """Return a value stated in a log, with its original digits."""
+    """Return a value reported in a log, with its original digits."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return Number(value, "r")
     return None if value is None else _plain(value)
 
 
 def _checked(config: Mapping[str, Any]) -> Table:
-    """Return a table of the values stated in a log and those recomputed from its samples."""
+    """Return a table of the values reported in a log and those recomputed from its samples."""
     told = config.get("imported")
     checked = told.get("checked") if isinstance(told, Mapping) else None
     names = ("task", "column", "name", "stated", "recomputed", "verdict")

@@ -26,7 +26,7 @@ _ABSENT = "the run has no references: look up the right answers in the data"
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section, or None for a run whose kind shows its units elsewhere."""
+    """Return the section; None for runs whose kind displays its units elsewhere."""
     kind = kind_named(run.kind)
     words = kind.words
     block = main_block(run)
@@ -62,7 +62,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def _notes(lists: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return notes on the bars of choices and on missing right answers."""
+    """Return notes on the bars of choices and on missing reference answers."""
     cards = [card for one in lists for card in one["cards"]]
     shown = [block for card in cards for block in flattened(card["blocks"])]
     choices = [block for block in shown if isinstance(block, Choices)]
@@ -174,7 +174,7 @@ def _lists(records: Records, found: Outcomes, words: Words, limit: int) -> list[
 
 
 def _shares(counts: Mapping[str, int], limit: int) -> dict[str, int]:
-    """Return the number shown per outcome: a few of each, then more of the first ones."""
+    """Return the number of units shown per outcome: a few of each, then more of the first ones."""
     few = max(1, limit // 5)
     shown = {name: min(n, few) for name, n in counts.items()}
     for name in counts:

@@ -1,4 +1,4 @@
-"""Labels and scores of a run, for several sections."""
+"""Labels and scores of a run, shared by several sections."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -80,7 +80,7 @@ class Scored:
         return len(self.scores) > 0 and bool(((self.scores >= 0) & (self.scores <= 1)).all())
 
     def parts(self, row: int) -> list[tuple[str, str]]:
-        """Return the part of each named slice that a row belongs to."""
+        """Return the part to which a row belongs in each named slice."""
         at = self.rows[row]
         return [(name, str(values[at])) for name, values in self.records.slices.items()]
 
@@ -134,7 +134,7 @@ def _scored(run: Run, subjects: Sequence[tuple[str, str]], several: bool) -> Ite
 
 
 def left_out(subjects: Sequence[Scored], shown: Sequence[Scored]) -> list[str]:
-    """Return a note on the scorers without charts, if any."""
+    """Return a note on the scorers without charts, if there are any."""
     more = [one.name for one in subjects if one not in shown]
     return [f"not shown, to keep the page short: {', '.join(more)}"] if more else []
 
@@ -165,7 +165,7 @@ def once_each(places: IntArray, units: Strings) -> IntArray:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """Threshold of a run with its origin."""
+    """A decision threshold of a run, with its origin."""
 
     threshold: float
     criterion: str
@@ -173,7 +173,7 @@ class Point:
 
     @property
     def said(self) -> str:
-        """Rule of the threshold, and the slice it was selected on."""
+        """Rule for the threshold, and the slice on which it was selected."""
         return f"{self.criterion}, chosen on {self.fitted_on}" if self.fitted_on else self.criterion
 
 

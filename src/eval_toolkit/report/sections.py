@@ -16,7 +16,7 @@ __all__ = ["Bar", "Chapter", "Figure", "Section", "Wanted"]
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:
-    """Row of a forest plot for narrow screens; places are percentages of its width."""
+    """Row of a forest plot for narrow screens; positions are percentages of its width."""
 
     name: str
     shown: str
@@ -77,7 +77,7 @@ class Chapter:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """Options for the level of detail of a report."""
+    """Options for the level of detail in a report."""
 
     n_samples: int = 20
     """Maximum number of samples per kind, conversations per outcome, disagreements of scorers and

@@ -1,4 +1,4 @@
-"""Slices section: the main metric by slice with intervals."""
+"""Slices section: the main metric by slice, with intervals."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ MAX_SCORERS = 6
 
 @dataclass(frozen=True, kw_only=True)
 class _Row:
-    """Slice of one scorer, with its cell of the main metric and all its cells."""
+    """A slice of one scorer, with the cell of the main metric and all other cells."""
 
     name: str
     n: int | None
@@ -37,7 +37,7 @@ class _Row:
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section, or None for a run with a single slice without parts."""
+    """Return the section; None for a run with a single slice without parts."""
     blocks = parts_of(run)
     if len({block.name for block in blocks}) < 2:
         return None
@@ -78,7 +78,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def _whole(run: Run) -> str:
-    """Return the name of the overall slice or the mean over folds; "" if there is none."""
+    """Return the name of the overall slice or of the mean over folds; "" if there is none."""
     names = run.cells.slices
     if run.cells.folds:
         return next((block.name for block in main_blocks(run)), "")
@@ -123,7 +123,7 @@ def _rows(blocks: Sequence[Block], main: str) -> list[_Row]:
 
 
 def _without(block: Block, main: str) -> Cell:
-    """Return a cell with the reason why a scorer has no value here."""
+    """Return a cell with the reason why a scorer has no value on this slice."""
     why = block.error or block.skipped or f"there is no {main} here"
     status = "error" if block.error else "skipped"
     return Cell(name=main, value=None, status=status, reason=why, details={})

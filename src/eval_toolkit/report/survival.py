@@ -29,7 +29,7 @@ _SHARES = ("survival", "ci_low", "ci_high")
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section, or None for a run without turns."""
+    """Return the section; None for a run without turns."""
     stored = (run.results_full or {}).get("rollouts")
     if not isinstance(stored, Mapping) or "survival" not in stored:
         return None
@@ -68,7 +68,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def overlaid(runs: Sequence[Run], names: Sequence[str], anchor: str) -> list[Figure]:
-    """Return the survival curves of several runs in one chart; none if a run lacks a curve."""
+    """Return the survival curves of several runs in one chart; None if a run lacks a curve."""
     curves = {}
     for run, name in zip(runs, names, strict=True):
         stored = (run.results_full or {}).get("rollouts")
@@ -140,7 +140,7 @@ def _every_turn(stored: Any, at_the_end: bool = False) -> dict[str, Any] | None:
 
 
 def _looks_at_the_end(run: Run) -> bool:
-    """Return whether the scorer only sees complete conversations and earlier turns are unknown."""
+    """Return whether the scorer sees only complete conversations, so that earlier turns are unknown."""
     config = run.manifest.get("config") or {}
     told = (config.get("scorers") or {}).get(config.get("scored_by"))
     return isinstance(told, Mapping) and told.get("mode") == "final"

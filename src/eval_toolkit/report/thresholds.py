@@ -36,7 +36,7 @@ class Grid:
     n_negative: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON types, as embedded in the page."""
+        """Return a JSON-serialisable dict, as embedded in the page."""
         return {
             "thresholds": self.thresholds.tolist(),
             "tp": self.tp.tolist(),
@@ -47,7 +47,7 @@ class Grid:
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section, or None if no scorer has both classes."""
+    """Return the section; None if no scorer has both classes."""
     subjects = [one for one in scored_of(run) if one.has_both_classes]
     if not subjects:
         return None

@@ -1,4 +1,4 @@
-"""What speaks for and against the main result of a run, and what is not known."""
+"""Evidence for and against the main result of a run, and what is not known."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -149,7 +149,7 @@ def _reasons(run: Run) -> tuple[int, dict[str, int]]:
 
 
 def _leakage(run: Run, has_rows: bool) -> Iterator[Fact]:
-    """Yield what checks found; rows that were not checked are a gap."""
+    """Yield the findings of leakage checks; a missing check is reported as a gap."""
     report = run.manifest.get("leakage_report")
     findings = report.get("findings") if isinstance(report, Mapping) else None
     if isinstance(findings, list):

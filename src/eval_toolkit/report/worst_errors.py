@@ -21,7 +21,7 @@ from eval_toolkit.runs import Run
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section, or None without labels and scores."""
+    """Return the section; None if there are no labels and scores."""
     subjects = scored_of(run)
     if not subjects:
         return None

@@ -73,7 +73,7 @@ def conversation_table(
 
 
 def _ending(path: Sequence[Node[Any, Any]], scorers: Sequence[str]) -> dict[str, Any]:
-    """Return the number of turns, the reply that counts, its scores and the outcome."""
+    """Return the number of turns, the decisive reply, its scores and the outcome."""
     answered = [node for node in path if node.response is not None]
     failing = next((node for node in answered if node.event), None)
     shown = failing or (answered[-1] if answered else None)

@@ -1,4 +1,4 @@
-"""Conversations: texts with structured messages."""
+"""Conversations: strings with structured messages."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -27,10 +27,10 @@ class Turn:
 
 
 class Conversation(str):
-    r"""State of a conversation: a text with its messages.
+    r"""State of a conversation: a string with structured messages.
 
-    As text, it is the seed prompt followed by one paragraph per message, so anything that takes a
-    text also takes a conversation. Chat models get `messages`.
+    As a string, it is the seed prompt followed by one paragraph per message, so that it can be
+    passed wherever a string is accepted. Chat models receive `messages`.
 
     Parameters
     ----------
@@ -75,9 +75,9 @@ class Conversation(str):
         *,
         opening: bool = False,
     ) -> "Conversation":
-        """Return the conversation as text."""
+        """Return the conversation as a string."""
         if not isinstance(goal, str):
-            raise InvalidTypeError(f"`goal` must be text, got {goal!r:.80}")
+            raise InvalidTypeError(f"`goal` must be a string, got {goal!r:.80}")
         told = tuple(turns)
         parts = [str.__str__(goal)]
         for turn in told:
@@ -95,7 +95,7 @@ class Conversation(str):
         return (self.goal, self.turns, self.probe), {"opening": self.opening}
 
     def __str__(self) -> str:
-        """Return the plain text."""
+        """Return the plain string."""
         return str.__str__(self)
 
     @property
@@ -140,16 +140,16 @@ class Conversation(str):
         return tuple(Message(other[m.role], m.content) for m in plain.messages)
 
     def with_probe(self, probe: str) -> "Conversation":
-        """Return the conversation with another probe."""
+        """Return the conversation extended by a probe."""
         return Conversation(self.goal, self.turns, probe, opening=self.opening)
 
     def with_response(self, response: str) -> "Conversation":
-        """Return the conversation with the target's response to the last probe."""
+        """Return the conversation extended by the target's response to the last probe."""
         turn = Turn(self.probe or "", response)
         return Conversation(self.goal, (*self.turns, turn), opening=self.opening)
 
     def with_score(self, score: float | None) -> "Conversation":
-        """Return the conversation with the score of its last response."""
+        """Return the conversation with the score of its last response added."""
         if not self.turns:
             return self
         turns = (*self.turns[:-1], replace(self.turns[-1], score=score))

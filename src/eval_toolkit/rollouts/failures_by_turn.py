@@ -38,7 +38,7 @@ def headline_metrics(runs: Sequence[Run]) -> list[str]:
 
 
 def _with_values(runs: Sequence[Run]) -> dict[str, None]:
-    """Return the metrics with a value in some run, or missing there only due to censoring."""
+    """Return the metrics with a value in some run, or whose value is missing only due to censoring."""
     return {
         found.metric: None
         for run in runs
@@ -140,7 +140,7 @@ def _told(at: int, read_from: str, found: Any) -> dict[str, Any]:
 
 
 def _common(runs: Sequence[Run]) -> tuple[list[list[Graph[str, str]]], list[SeedPrompt]]:
-    """Return the rollouts of the seed prompts shared by both runs, and these seed prompts."""
+    """Return the rollouts for the seed prompts shared by both runs, and these seed prompts."""
     by_id = [{seed.id: seed for seed in seeds_of(run)} for run in runs]
     same = {
         id_: seed
@@ -189,7 +189,7 @@ def _shown(found: Mapping[str, Any]) -> tuple[list[Table], list[str]]:
 
 
 def _reasons(turns: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield each reason once, with the turns it applies to."""
+    """Yield each reason once, with the turns to which it applies."""
     by_reason: dict[str, list[str]] = {}
     for one in turns:
         if one["reason"]:

@@ -11,10 +11,10 @@ from eval_toolkit._internal.display import Page
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError
-from eval_toolkit.graders.judges.asking import judge_of
+from eval_toolkit.graders.judges.requests import judge_of
 from eval_toolkit.models.runner import JobResult
 from eval_toolkit.models.runner.jobs import Key
-from eval_toolkit.rollouts.describing import (
+from eval_toolkit.rollouts.display_names import (
     NEXT_METRICS,
     WORDS,
     grouped_metrics,
@@ -22,12 +22,12 @@ from eval_toolkit.rollouts.describing import (
     success_in_words,
 )
 from eval_toolkit.rollouts.graphs import Graph
-from eval_toolkit.rollouts.measures.results import CATEGORY, Measuring
+from eval_toolkit.rollouts.measures.results import CATEGORY, MeasurementSettings
+from eval_toolkit.rollouts.participant_requests import UNKNOWN
 from eval_toolkit.rollouts.sampling import TreeSampler, chooses
-from eval_toolkit.rollouts.scorers import asked_through, unwrapped
+from eval_toolkit.rollouts.scorers import requests_through, unwrapped
 from eval_toolkit.rollouts.seeds import SeedPrompt
 from eval_toolkit.rollouts.seeds.stored import seed_units
-from eval_toolkit.rollouts.speaking import UNKNOWN
 from eval_toolkit.rollouts.turns import TURNS, turns_table
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.budgets import Budget
@@ -56,7 +56,7 @@ Graphs = Sequence[Graph[Any, Any]]
 class MeasuredRollouts(Kind[Graphs]):
     """Rollouts of seed prompts, with their measurement settings."""
 
-    measuring: Measuring
+    measuring: MeasurementSettings
     prompts: Sequence[SeedPrompt]
     settings: Mapping[str, Any]
     """Configuration other than scorers and summary."""
@@ -70,14 +70,14 @@ class MeasuredRollouts(Kind[Graphs]):
     @classmethod
     def show(cls, unit: StoredUnit) -> Sequence[Block]:
         """Return the conversation turn by turn with its scores."""
-        from eval_toolkit.rollouts.showing import rollout_blocks
+        from eval_toolkit.rollouts.display import rollout_blocks
 
         return rollout_blocks(unit)
 
     @classmethod
     def outcomes(cls, records: Records, config: Mapping[str, Any]) -> Outcomes:
         """Return the outcome of each rollout."""
-        from eval_toolkit.rollouts.showing import outcomes_of_rollouts
+        from eval_toolkit.rollouts.display import outcomes_of_rollouts
 
         return outcomes_of_rollouts(records, config)
 
@@ -88,7 +88,7 @@ class MeasuredRollouts(Kind[Graphs]):
 
     @classmethod
     def in_words(cls, metric: str, share: str, *, right_or_wrong: bool) -> str:
-        """Return the share of seed prompts that got through."""
+        """Return a sentence on the share of seed prompts that succeeded."""
         return success_in_words(metric, share)
 
     @classmethod
@@ -116,7 +116,7 @@ class MeasuredRollouts(Kind[Graphs]):
 
     @classmethod
     def compared_metrics(cls, runs: Sequence[Run]) -> Sequence[str] | None:
-        """Return only the main metrics, since a run has about thirty similar ones."""
+        """Return only the main metrics, because a run has about thirty similar ones."""
         from eval_toolkit.rollouts.failures_by_turn import headline_metrics
 
         return headline_metrics(runs) if cls._describes(runs) else None
@@ -190,7 +190,7 @@ class RolloutKind(MeasuredRollouts):
     budget: Budget
 
     def identity(self) -> Identity:
-        """Return system and seed; the rest may change between calls."""
+        """Return system and seed; all other settings may change between calls."""
         described = self.sampler.system.describe()
         return Identity(
             settings=("kind", "system", "seed"),
@@ -218,7 +218,7 @@ class RolloutKind(MeasuredRollouts):
 
     def produce(self, context: Context) -> Graphs:
         """Run all rollouts; stored answers are reused."""
-        with asked_through(self.sampler.system.scorers, context):
+        with requests_through(self.sampler.system.scorers, context):
             graphs = self.sampler.eval_rollouts(
                 self.prompts, attempts=self.attempts, asking=context
             )
@@ -226,7 +226,7 @@ class RolloutKind(MeasuredRollouts):
         return graphs
 
     def lost(self, answered: Iterable[Key]) -> list[Key]:
-        """Return the keys of answers no longer requested; verdicts are never among them."""
+        """Return the keys of answers that are no longer requested; verdicts are never included."""
         units = {prompt.id for prompt in self.prompts}
         return [key for key in answered if not self._asks_for(key, units)]
 
@@ -242,7 +242,7 @@ class RolloutKind(MeasuredRollouts):
         return unit in units and 1 <= attempt <= self.attempts and fits
 
     def advice(self) -> str:
-        """Return advice on the settings that keep all answers."""
+        """Return advice on which settings keep all answers."""
         return "request at least as many seeds, rollouts, turns and branches"
 
     def refuse(self, folder: Path, begun: Mapping[str, Any], config: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.attacks.base import StopAttack
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.graphs import ENDED, Graph, Node
-from eval_toolkit.rollouts.speaking import Asked, Probed, of_branch, spoken
+from eval_toolkit.rollouts.participant_requests import Probed, RequestPlace, of_branch, spoken
 from eval_toolkit.runs.context import Context
 from eval_toolkit.seeds import derive_seed
 
@@ -56,7 +56,7 @@ class Lockstep:
         self.seed = seed
 
     def take(self) -> None:
-        """Probe, respond and score."""
+        """Request probes and responses, and score them."""
         self._probe()
         answering = [one for one in self.branches if one.node.status == "ok"]
         self._respond(answering)
@@ -90,10 +90,10 @@ class Lockstep:
             live.append(Live(one.live.graph, state, node))
         return live
 
-    def _asked(self, one: Branch, part: str) -> Asked:
+    def _asked(self, one: Branch, part: str) -> RequestPlace:
         graph = one.live.graph
         drawn = derive_seed(self.seed, part, graph.unit_id, graph.attempt, one.id) % _SEED_LIMIT
-        return Asked(graph.unit_id, graph.attempt, f"{one.id}:{part}", drawn, one.at)
+        return RequestPlace(graph.unit_id, graph.attempt, f"{one.id}:{part}", drawn, one.at)
 
     def _probe(self) -> None:
         states = [one.live.state for one in self.branches]
@@ -113,11 +113,11 @@ class Lockstep:
                 one.live.children.append(ended)
         self.branches = going
 
-    def _node(self, one: Branch, said: Probed, ask: Asked) -> Node[Any, Any]:
+    def _node(self, one: Branch, said: Probed, ask: RequestPlace) -> Node[Any, Any]:
         node: Node[Any, Any] = Node(one.live.state, "", None)
         node.id, node.parent = one.id, one.live.node
         node.attack = _attack_name(self.system.tester, one.at)
-        status, value = self._heard(said, "the tester")
+        status, value = self._status_and_text(said, "the tester")
         if status == "ok" and isinstance(value, str) and not value.strip():
             status, value = "error", "the tester returned an empty probe"
         if status == "ok":
@@ -135,7 +135,7 @@ class Lockstep:
         asked = [self._asked(one, "response") for one in answering]
         found = self.system.ask_responses(states, probes, asked, self.asking)
         for one, said in zip(answering, found, strict=True):
-            status, value = self._heard(said, "the target")
+            status, value = self._status_and_text(said, "the target")
             if status == "ok":
                 one.node.response = value
                 one.node.reason = self._silence(value, said)
@@ -143,7 +143,7 @@ class Lockstep:
                 one.node.status, one.node.reason = status, value
             _take_usage(one.node, "response", said)
 
-    def _heard(self, said: Probed, who: str) -> tuple[str, Any]:
+    def _status_and_text(self, said: Probed, who: str) -> tuple[str, Any]:
         """Return a status with the text, or with the reason for its absence."""
         if isinstance(said, str):
             return "ok", said
@@ -159,7 +159,7 @@ class Lockstep:
         return "ok", spoken(said.response, self.system).answer
 
     def _silence(self, value: Any, said: Probed) -> str:
-        """Return the reason for an empty reply, if its reasoning was cut off."""
+        """Return why a reply is empty, if its reasoning was truncated."""
         if value != "" or not isinstance(said, JobResult):
             return ""
         return CUT_OFF if spoken(said.response, self.system).cut_off else ""
@@ -185,7 +185,7 @@ class Lockstep:
 
 
 def _rewards(reward: Any, nodes: Sequence[Node[Any, Any]]) -> list[Any]:
-    """Return a system's rewards of turns, requested together, or individually if that fails."""
+    """Return a system's rewards for turns, requested together, or individually if that fails."""
     parts = zip(*((node.context, node.probe, node.response) for node in nodes), strict=True)
     try:
         found = list(reward(*map(list, parts)))
@@ -208,7 +208,7 @@ def scored(
     *,
     final: bool,
 ) -> None:
-    """Score turns with their rollouts; scorers of mode "final" only score the last turns."""
+    """Score turns with their rollouts; scorers of mode "final" score only the last turns."""
     from eval_toolkit.rollouts.scorers.base import mode_of
     from eval_toolkit.rollouts.scorers.scoring import score_nodes
 

@@ -1,4 +1,4 @@
-"""Prompts and participants of `run_rollouts` given directly instead of in a `System`."""
+"""Prompts and participants passed to `run_rollouts` directly instead of in a `System`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -77,10 +77,10 @@ def system_and_prompts(
 def prompt_list(
     given: Any, *, single: bool = True
 ) -> Sequence[str | SeedPrompt | Mapping[str, Any]]:
-    """Return prompts from a list of texts or rows, a frame, a file, or a single text.
+    """Return prompts from a list of strings or rows, a frame, a file, or a single string.
 
     A frame is a pandas or polars frame, or a Hugging Face dataset; a file is read by `load_seeds`.
-    With ``single``, a text that is not the path of a file is the only prompt.
+    With ``single``, a string that is not the path of a file is the only prompt.
 
     Examples
     --------
@@ -174,7 +174,7 @@ def _scorers(given: Any) -> Any:
 
 
 def _is_file(text: str) -> bool:
-    """Return whether a text is the path of a file and not a prompt."""
+    """Return whether a string is the path of a file and not a prompt."""
     if "\n" in text or len(text) > 400:
         return False
     path = Path(text)

@@ -7,16 +7,16 @@ from typing import Any, Unpack
 
 from eval_toolkit._internal.options import gathers
 from eval_toolkit.errors import ArtifactError, InvalidInputError
-from eval_toolkit.graders.judges.asking import apart
+from eval_toolkit.graders.judges.requests import apart
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.models.responses.reasoning import REASONING_TAGS, Tags
 from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.kind import Graphs, MeasuredRollouts
 from eval_toolkit.rollouts.lockstep import scored
-from eval_toolkit.rollouts.measures.results import Measuring
-from eval_toolkit.rollouts.scorers import asked_through
-from eval_toolkit.rollouts.scorers.kept import KeptScorer, kept_scorers
+from eval_toolkit.rollouts.measures.results import MeasurementSettings
+from eval_toolkit.rollouts.scorers import requests_through
+from eval_toolkit.rollouts.scorers.stored import StoredScorer, stored_scorers
 from eval_toolkit.rollouts.seeds.stored import seeds_of
 from eval_toolkit.rollouts.system import made_scorers
 from eval_toolkit.rollouts.turns import rollouts_of
@@ -167,7 +167,7 @@ class StoredRollouts(MeasuredRollouts):
             max_error_rate=max_error_rate,
             seed=int(config["seed"]),
         )
-        measuring = Measuring.of(
+        measuring = MeasurementSettings.of(
             scorers,
             run.subjects[0][1],
             scored=decides,
@@ -190,11 +190,11 @@ class StoredRollouts(MeasuredRollouts):
     @property
     def keeps(self) -> bool:
         """Whether the stored scores are kept and nothing is rescored."""
-        return any(isinstance(one, KeptScorer) for one in self.measuring.scorers)
+        return any(isinstance(one, StoredScorer) for one in self.measuring.scorers)
 
     def judges(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the settings of each judge, including judges whose verdicts are kept."""
-        kept = [one for one in self.measuring.scorers if isinstance(one, KeptScorer)]
+        kept = [one for one in self.measuring.scorers if isinstance(one, StoredScorer)]
         stayed = {name: settings for one in kept for name, settings in one.judges.items()}
         return {**super().judges(), **stayed}
 
@@ -216,7 +216,7 @@ class StoredRollouts(MeasuredRollouts):
             return graphs
         scorers = self.measuring.scorers
         # Judges of the run that differ only in the threshold are not queried again.
-        with asked_through(scorers, context):
+        with requests_through(scorers, context):
             _score_again(graphs, scorers, decides=self.decides)
         n = sum(not verdict.reused for verdict in context.verdicts)
         asked = f"only judges were queried, {n:,} times" if n else "no model was queried"
@@ -235,7 +235,7 @@ def _scorers(run: Run, scorer: Any, refusal: Any) -> tuple[bool, tuple[TextScore
             "`scorer` is missing; pass it together with `refusal`, or neither of them to keep the "
             "scores of the run"
         )
-    return kept_scorers(run)
+    return stored_scorers(run)
 
 
 def _score_again(
@@ -255,7 +255,7 @@ def _score_again(
 
 
 def _stopped_by(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the scorer that controlled the rollouts, if any."""
+    """Return the scorer that decided when rollouts stopped, if any."""
     if not config.get("stop_on_success") and config.get("keep") is None:
         return {}
     return {"stopped_by": config.get("stopped_by", config.get("scored_by"))}

@@ -9,7 +9,7 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.options import gathers
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.rollouts.kind import RolloutKind
-from eval_toolkit.rollouts.measures.results import Measuring
+from eval_toolkit.rollouts.measures.results import MeasurementSettings
 from eval_toolkit.rollouts.participants import (
     PARTICIPANT_DEFAULTS,
     ParticipantOptions,
@@ -82,7 +82,7 @@ def run_rollouts(
     Parameters
     ----------
     system : System, or the prompts
-        Tester, target and scorers. Without a `System`, the prompts: a list of texts, seed prompts
+        Tester, target and scorers. Without a `System`, the prompts: a list of strings, seed prompts
         or rows, a frame, the path of a file as in `load_seeds`, or a single text.
     seeds : sequence of str, SeedPrompt or mapping, or the target
         Seed prompts, one unit each. Prompts of one topic are resampled together. Without a
@@ -91,7 +91,7 @@ def run_rollouts(
     out : path, optional
         Folder of the run. An interrupted run is resumed; in a finished one, failed requests are
         retried, and additional seeds, rollouts or turns are run. By default nothing is written.
-        States, probes and responses are stored as text or plain JSON.
+        States, probes and responses are stored as strings or JSON values.
     name : str, default "seeds"
         Name of the set of seed prompts.
     prompts, target, scorer, tester, system_prompt, temperature, max_tokens, opening, base_url
@@ -186,7 +186,7 @@ def run_rollouts(
         policy = "best" if sampler.chooses else "expectation"
     attempts = validation.integer(rollouts_per_seed, "rollouts_per_seed", low=1)
     summary = SummarySpec.of({**options, "seed": sampler.seed})
-    measuring = Measuring.of(
+    measuring = MeasurementSettings.of(
         system.scorers,
         system.target_name,
         scored=system.scored,
@@ -230,6 +230,6 @@ def run_rollouts(
 
 def _check_names(name: Any, run_id: Any) -> None:
     if not isinstance(name, str) or not name.strip():
-        raise InvalidInputError(f"`name` is {name!r:.80}; it must be a non-empty text")
+        raise InvalidInputError(f"`name` is {name!r:.80}; it must be a non-empty string")
     if run_id is not None and (not isinstance(run_id, str) or not run_id.strip()):
-        raise InvalidInputError(f"`run_id` is {run_id!r:.80}; it must be a non-empty text")
+        raise InvalidInputError(f"`run_id` is {run_id!r:.80}; it must be a non-empty string")

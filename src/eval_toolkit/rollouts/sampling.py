@@ -13,7 +13,7 @@ from eval_toolkit._internal.redaction import one_line
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.lockstep import Branch, Live, Lockstep, scored
-from eval_toolkit.rollouts.speaking import of_branch
+from eval_toolkit.rollouts.participant_requests import of_branch
 from eval_toolkit.rollouts.system import System
 from eval_toolkit.runs.context import Context
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed, resolve_seed
@@ -60,7 +60,7 @@ class Sampler(ABC, Generic[StateT, ActionT]):
         if seed is None or _is_number(seed):
             return self.rollout(None if seed is None else int(seed))
         raise NotImplementedError(
-            f"{type(self).__name__} rolls out numbers; override eval_rollout for "
+            f"{type(self).__name__} accepts only numeric seeds; override eval_rollout for "
             f"{type(seed).__name__} seeds"
         )
 
@@ -118,7 +118,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
             raise InvalidTypeError(f"`system` is {system!r:.80}; it must be a System")
         super().__init__(system)
         if isinstance(prompts, str):
-            raise InvalidTypeError("`prompts` must be a list of prompts, not one text")
+            raise InvalidTypeError("`prompts` must be a list of prompts, not a single string")
         self.prompts = list(prompts)
         self.depth = validation.integer(depth, "depth", low=1)
         branches = validation.integer(getattr(system.tester, "branches", 1), "branches", low=1)
@@ -204,7 +204,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         return graphs
 
     def settings(self) -> dict[str, Any]:
-        """Return the sampling settings, in JSON types."""
+        """Return the sampling settings as a JSON-serialisable dict."""
         return {
             "depth": self.depth,
             "width": list(self.widths),
@@ -226,7 +226,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         return self.prompts
 
     def _chosen(self, seeds: Sequence[Any]) -> list[Any]:
-        """Return the (unit, prompt, seed) of each seed."""
+        """Return a (unit, prompt, seed) tuple for each seed."""
         from eval_toolkit.rollouts.seeds import seed_prompts
 
         if isinstance(seeds, str) or not isinstance(seeds, Sequence):
@@ -313,7 +313,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         return [live[at] for at in sorted(worst)]
 
     def _badness(self, one: Live) -> float:
-        """Return a sort key with the worst turn first and unscored ones last."""
+        """Return a sort key that puts the worst turn first and unscored turns last."""
         scorer = self.system.scorer
         score = None if one.node is None or scorer is None else one.node.scores.get(scorer.name)
         if score is None or scorer is None:
@@ -341,7 +341,7 @@ def _is_number(seed: Any) -> bool:
 
 
 def _check_states(live: Sequence[Live]) -> None:
-    """Raise if a state cannot be stored, before any request."""
+    """Raise if a state cannot be stored, before any request is sent."""
     from eval_toolkit.rollouts.turns import turns_table
 
     made = [one for one in live if not isinstance(one.state, str)]
@@ -363,7 +363,7 @@ def _check_state(one: Live) -> None:
         method = "start" if one.node is None else "advance"
         raise InvalidTypeError(
             f"unit {one.graph.unit_id!r}: the state that `{method}` returned is "
-            f"{type(one.state).__name__} {one.state!r:.60}; only texts and plain JSON can be stored"
+            f"{type(one.state).__name__} {one.state!r:.60}; only strings and JSON values can be stored"
         ) from None
 
 
@@ -399,7 +399,7 @@ def _widths(given: int | Sequence[int], depth: int) -> tuple[int, ...]:
         )
         if len(widths) != depth:
             raise InvalidInputError(
-                f"`width` has {len(widths)} numbers, but there are {depth} turns; give one per turn"
+                f"`width` has {len(widths)} numbers, but there are {depth} turns; pass one per turn"
             )
         return widths
     return (validation.integer(given, "width", low=1),) * depth

@@ -1,4 +1,4 @@
-"""Cells of stored rollouts that are not column means: failure rates, computed from the turns."""
+"""Cells of stored rollouts that are not column means, such as failure rates from the turns."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def stored_estimator(run: Run, summary: SummarySpec) -> "Estimator | None":
     """Return the function that computes cells of stored rollouts as the run itself does.
 
-    The function maps records and metrics to the cells of column metrics. None if the run does not
-    store its turns or its measurement settings, or if an interval method was chosen, which applies
-    to means but not to curves.
+    The function maps records and metrics to the cells of column metrics. The result is None if the
+    run does not store its turns or its measurement settings, or if an interval method was chosen,
+    which applies to means but not to curves.
     """
     config = run.manifest.get("config") or {}
     if summary.method is not None or "imported" in config or missing_setting(config, _NEEDED):

@@ -10,19 +10,19 @@ from eval_toolkit.models.prompts import Formatter
 from eval_toolkit.models.responses.reasoning import REASONING_TAGS, Tags, checked_tags
 from eval_toolkit.protocols import Attack, Model, TextScorer
 from eval_toolkit.rollouts.conversations import Conversation
-from eval_toolkit.rollouts.speaking import (
+from eval_toolkit.rollouts.participant_requests import (
     UNKNOWN,
-    Asked,
     Decoding,
     Heard,
     Probed,
+    RequestPlace,
     after_probes,
     ask_probes,
     ask_responses,
+    identities_for,
     identity_of,
     prompt_of,
     text_of,
-    told_apart,
 )
 from eval_toolkit.runs.context import Context
 
@@ -63,7 +63,7 @@ class System(Generic[StateT, ActionT]):
 
     All calls are batched over conversations. A subclass may omit tester and target and define the
     conversation itself with `probe`, `respond`, `advance`, `start`, and optionally ``reward(states,
-    probes, responses)``. Its states may be of any type; in a run with a folder, they must be text
+    probes, responses)``. Its states may be of any type; in a run with a folder, they must be strings
     or plain JSON. The attribute values at the start of a run are part of the system's identity:
     answers of a system with other values are not reused.
 
@@ -151,7 +151,7 @@ class System(Generic[StateT, ActionT]):
             "respond": _identity(self.target, self, "respond"),
         }
         self.scored, self.scorers = made_scorers(given["scorer"], refusal)
-        self.tester = _told_direction(self.tester, self.scorer)
+        self.tester = _with_score_direction(self.tester, self.scorer)
         if self.tester is None and type(self).probe is System.probe:
             raise InvalidInputError("`tester` is missing; pass one, or override `probe`")
         if self.target is None and type(self).respond is System.respond:
@@ -185,7 +185,7 @@ class System(Generic[StateT, ActionT]):
             If the tester fails for one of them. Samplers use a call that does not affect the other
             conversations.
         """
-        asked = [Asked(str(n), 1, "probe", seed) for n, seed in enumerate(seeds)]
+        asked = [RequestPlace(str(n), 1, "probe", seed) for n, seed in enumerate(seeds)]
         with Context() as asking:
             found = ask_probes(self.tester, states, asked, asking, self._identities["probe"])
         return [text_of(said, self) for said in found]  # type: ignore[misc]
@@ -200,7 +200,7 @@ class System(Generic[StateT, ActionT]):
         ModelError
             If the target fails for one of them.
         """
-        asked = [Asked(str(n), 1, "response", seed) for n, seed in enumerate(seeds)]
+        asked = [RequestPlace(str(n), 1, "response", seed) for n, seed in enumerate(seeds)]
         with Context() as asking:
             found = ask_responses(
                 self.target,
@@ -219,7 +219,7 @@ class System(Generic[StateT, ActionT]):
         return cast("StateT", f"{state}{probe}{response}")
 
     def describe(self) -> dict[str, Any]:
-        """Return all settings that affect the results, as JSON types without secrets."""
+        """Return all settings that affect the results, as a JSON-serialisable dict without secrets."""
         usual = self.reasoning_tags == REASONING_TAGS
         return {
             "kind": type(self).__qualname__,
@@ -243,21 +243,21 @@ class System(Generic[StateT, ActionT]):
         return {"attributes": parts}
 
     def ask_probes(
-        self, states: Sequence[StateT], asked: "Sequence[Asked]", asking: Context
+        self, states: Sequence[StateT], asked: "Sequence[RequestPlace]", asking: Context
     ) -> "list[Probed]":
-        """Request probes as samplers do; return an outcome, text, exception or None for each."""
+        """Request probes as samplers do; return an outcome, string, exception or None for each."""
         if type(self).probe is System.probe:
             return ask_probes(self.tester, states, asked, asking, self._identities["probe"])
         jobs = [one.job(prompt_of(state)) for one, state in zip(asked, states, strict=True)]
         seeds = [one.seed for one in asked]
-        identities = told_apart(self._identities["probe"], states)
+        identities = identities_for(self._identities["probe"], states)
         return [*asking.call(self.probe, jobs, [states, seeds], identities)]
 
     def ask_responses(
         self,
         states: Sequence[StateT],
         probes: Sequence[ActionT],
-        asked: "Sequence[Asked]",
+        asked: "Sequence[RequestPlace]",
         asking: Context,
     ) -> list[Heard]:
         """Request responses as samplers do; return an outcome for each, None beyond the budget."""
@@ -324,9 +324,9 @@ class _Replies:
         self.texts = tuple(texts)
         for at, text in enumerate(self.texts):
             if not isinstance(text, str):
-                raise InvalidTypeError(f"target[{at}] is {text!r:.60}; it must be text")
+                raise InvalidTypeError(f"target[{at}] is {text!r:.60}; it must be a string")
         if not self.texts:
-            raise InvalidInputError("`target` is an empty list; give at least one response")
+            raise InvalidInputError("`target` is an empty list; pass at least one response")
         self.name = "scripted"
 
     def __call__(self, states: Sequence[Conversation]) -> list[str]:
@@ -397,10 +397,10 @@ def _speaks(value: Any) -> bool:
     return isinstance(value, (Model, Attack)) and not isinstance(value, type)
 
 
-def _told_direction(attack: Any, scorer: TextScorer | None) -> Any:
-    """Return the tester; an attack that uses scores gets their direction."""
-    from eval_toolkit.rollouts.attacks.base import told_direction
+def _with_score_direction(attack: Any, scorer: TextScorer | None) -> Any:
+    """Return the tester; an attack that uses scores is given their direction."""
+    from eval_toolkit.rollouts.attacks.base import with_score_direction
 
     if scorer is None:
         return attack
-    return told_direction(attack, higher_is_closer=scorer.higher_is_worse)
+    return with_score_direction(attack, higher_is_closer=scorer.higher_is_worse)

@@ -69,7 +69,7 @@ class ToyTarget(ScriptedModel):
 
     def __init__(self, name: str = "toy_target", *, patience: int | None = None) -> None:
         def reply(request: Request) -> str:
-            said = _said_by_user(request)
+            said = _last_user_text(request)
             spent = len(said) + sum("demand" in text for text in said)
             asked = _QUOTED.search(said[0])
             goal = asked.group(1) if asked else said[0]
@@ -80,7 +80,7 @@ class ToyTarget(ScriptedModel):
 
 
 def patience_for(goal: str) -> int:
-    """Return the patience of the toy target for a goal, from 1 to 8.
+    """Return how many demands the toy target refuses for a goal, from 1 to 8.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def toy_system(**options: Any) -> System[Any, Any]:
     return System(**{**made, **options})
 
 
-def _said_by_user(request: Request) -> list[str]:
+def _last_user_text(request: Request) -> list[str]:
     if isinstance(request.prompt, str):
         return [request.prompt]
     return [message.content for message in request.prompt if message.role is Role.USER] or [""]

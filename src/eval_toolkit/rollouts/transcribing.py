@@ -221,7 +221,7 @@ def _ended(path: Sequence[_Node]) -> tuple[str, str]:
 
 
 def _why(node: _Node) -> str:
-    """Return the reason of a turn without secrets, which exception messages may contain."""
+    """Return the reason in a turn without secrets, which exception messages may contain."""
     return str(redact_secrets(node.reason))
 
 
@@ -308,7 +308,7 @@ def _part(prompt: SeedPrompt | None, name: str) -> str:
 
 
 def _each_once(paths: Iterable[Sequence[_Node]]) -> list[_Node | None]:
-    """Return the turns of conversations with shared beginnings, each turn once."""
+    """Return the turns of conversations with common beginnings, each turn once."""
     found = {node.id: node for path in paths for node in path}
     return list(found.values()) or [None]
 
@@ -347,7 +347,7 @@ def _texts(told: Sequence[_Told], n_all: int) -> Iterator[str]:
             branch = f", path {_line(path[-1].id)}" if path and not chain else ""
             again = f", rollout {graph.attempt}" if graph.attempt > 1 else ""
             lines = [f"{_line(graph.unit_id)}{again}{branch}: {_line(_seed_prompt(graph))}"]
-            lines += [line for node in path for line in _said_lines(node)]
+            lines += [line for node in path for line in _message_lines(node)]
             status, reason = _ended(path)
             lines += [] if path else [f"  {status}: {_line(reason)}"]
             yield "\n".join([*([] if empty else [""]), *lines, f"  {_outcome(path)}", ""])
@@ -358,8 +358,8 @@ def _texts(told: Sequence[_Told], n_all: int) -> Iterator[str]:
         yield f"\n{n_told:,} of {n_all:,} conversations\n"
 
 
-def _said_lines(node: _Node) -> Iterator[str]:
-    """Yield who said what in a turn, with the scores of the reply."""
+def _message_lines(node: _Node) -> Iterator[str]:
+    """Yield the messages of a turn with their speakers, and the scores of the reply."""
     # scores of probes and of categories are in the other formats
     named = {name: score for name, score in node.scores.items() if not {":", "/"} & {*name}}
     scores = [f"{_line(name)} {score:.3g}" for name, score in named.items()]
@@ -446,14 +446,14 @@ def _longest_run(text: str) -> int:
 
 
 def _fenced(text: str) -> str:
-    """Return a text in a fence that its content cannot close."""
+    """Return a text in a code fence that its content cannot close."""
     shown = _printable(text.replace("\r\n", "\n"), keep="\n\t")
     fence = "`" * max(3, _longest_run(shown) + 1)
     return f"{fence}text\n{shown}\n{fence}\n"
 
 
 def _code(text: str) -> str:
-    """Return a text as inline code on one line, so that markup and links have no effect."""
+    """Return a string as inline code on one line, so that markup and links have no effect."""
     shown = _printable(" ".join(str(text).split()), keep="")
     if not shown:
         return ""
@@ -463,7 +463,7 @@ def _code(text: str) -> str:
 
 
 def _printable(text: str, *, keep: str) -> str:
-    """Return a text with non-printing characters escaped, so that no terminal interprets them."""
+    """Return a string with non-printing characters escaped, so that terminals do not interpret them."""
     return "".join(
         c
         if c.isprintable() or c in keep or c in _JOINERS or unicodedata.category(c) == "Zs"

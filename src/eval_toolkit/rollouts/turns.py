@@ -53,7 +53,7 @@ def turns_table(graphs: Iterable[Rollout]) -> dict[str, NDArray[Any]]:
         `TURN_COLUMNS`. The row of a rollout has an empty "node_id", the "depth" 0 and the seed
         prompt as "context"; rows of turns have a context only if it differs from the conversation
         so far. "scores", "unscored" and "asked" are JSON; "encoded" lists the cells of the row
-        stored as JSON because they are not text, or not text that can be stored. "event" and "echo"
+        stored as JSON because they are not strings, or cannot be stored as strings. "event" and "echo"
         are 1, 0, or -1 if unknown; a missing "reward" is NaN. Times and tokens are omitted, so that
         equal rollouts give equal columns.
 
@@ -237,7 +237,7 @@ def _row(graph: Rollout, node: _Turn, where: str) -> _Row:
 
 
 def _finished(row: _Row, graph: Rollout, where: str) -> _Row:
-    """Add the columns of the rollout, and encode values other than plain text as JSON."""
+    """Add the columns of the rollout, and encode values other than strings as JSON."""
     row |= {"unit_id": graph.unit_id, "attempt": graph.attempt, "selected": int(graph.selected)}
     encoded = []
     for name in _TEXTS[:-1]:
@@ -255,7 +255,7 @@ def _finished(row: _Row, graph: Rollout, where: str) -> _Row:
 
 
 def _state(graph: Rollout, node: _Turn) -> tuple[str, Any]:
-    """Return the kind of the state before a turn, and the state itself unless it is implied."""
+    """Return the type of the state before a turn, and the state itself unless it is implied."""
     context = node.context
     if not isinstance(context, Conversation):
         same = type(context) is str and context == graph.context
@@ -317,7 +317,7 @@ def _flag(value: Any, where: str) -> int:
 
 
 def _json(value: Any, where: str) -> str:
-    """Return a value as JSON; raise unless it survives the round trip."""
+    """Return a value as JSON; raise if it does not survive the round trip."""
     try:
         text = to_json(value)
         if json.loads(text) == value:
@@ -325,7 +325,7 @@ def _json(value: Any, where: str) -> str:
     except (TypeError, ValueError, RecursionError):
         pass
     raise InvalidTypeError(
-        f"{where} is {type(value).__name__} {value!r:.60}; only texts and plain JSON can be stored"
+        f"{where} is {type(value).__name__} {value!r:.60}; only strings and JSON values can be stored"
     )
 
 
@@ -353,7 +353,7 @@ def _loaded(row: _Row, name: str) -> Any:
 
 
 def _named(row: _Row, name: str, kind: type | tuple[type, ...]) -> dict[str, Any]:
-    """Return a cell with a mapping of names to values of one type."""
+    """Return a cell that contains a mapping of names to values of one type."""
     found = _loaded(row, name)
     if not isinstance(found, dict) or not all(isinstance(one, kind) for one in found.values()):
         raise ValueError(f"{name} is {found!r:.60}")
@@ -424,5 +424,5 @@ def _context(graph: Rollout, parent: _Turn | None, row: _Row) -> Any:
         return str(graph.context) if state == _SEED else context
     implied = _implied(graph, parent, opening=state == _OPENING)
     if implied is None:
-        raise ValueError("the turns before it are not texts")
+        raise ValueError("the turns before it are not strings")
     return implied

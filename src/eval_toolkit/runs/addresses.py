@@ -68,7 +68,7 @@ class Address:
         'recall@fpr=0.01'
         """
         if not isinstance(text, str):
-            raise InvalidTypeError(f"an address must be text, got {text!r:.80}")
+            raise InvalidTypeError(f"an address must be a string, got {text!r:.80}")
         metric, rest = _metric(text.strip())
         if not metric:
             raise _malformed(text, "it has no metric")
@@ -85,7 +85,7 @@ class Address:
 
 
 def written(metric: str, part: str | None = None, system: str | None = None) -> str:
-    """Return an address as text, with names quoted if needed.
+    """Return an address as a string, with names quoted if needed.
 
     ``part`` is as written by `format_part`.
 
@@ -109,7 +109,7 @@ def _needs_quotes(name: str) -> bool:
 
 
 def _part_sign(text: str, end: int) -> int | None:
-    """Return the index of the first @ that starts a part, before a position."""
+    """Return the index of the first @ before a position that starts a part."""
     at = text.find("@", 0, end)
     while at >= 0:
         if PART_START.match(text, at + 1) and not _AT_FPR.match(text, at - 1):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from eval_toolkit._internal.display import Table, Tabled
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
-from eval_toolkit.graders.judges.asking import apart
+from eval_toolkit.graders.judges.requests import apart
 from eval_toolkit.metrics.directions import known_direction
 from eval_toolkit.models.messages import Role
 from eval_toolkit.models.responses import REASONING_TAGS, RawCompletion, RawLoglikelihood
@@ -20,8 +20,8 @@ from eval_toolkit.models.responses.reasoning import Tags
 from eval_toolkit.models.runner.jobs import JobResult
 from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.runs.folder import Run
-from eval_toolkit.runs.joining import joined
 from eval_toolkit.runs.kind_display import kind_named
+from eval_toolkit.runs.multipart import joined
 from eval_toolkit.runs.query_driver import outcomes_of
 from eval_toolkit.runs.units import Unit, shown_input
 from eval_toolkit.scorecards import Records
@@ -72,7 +72,7 @@ class AnswersTable(Tabled):
 
     @property
     def texts(self) -> list[str | None]:
-        """Answers as texts, in order; None for failed ones."""
+        """Answers as strings, in order; None for failed ones."""
         found: list[str | None] = self.columns["answer"].tolist()
         return found
 
@@ -217,7 +217,7 @@ def answers_of(
         Answers of the model; those of judges are ignored.
     metrics : iterable of str, optional
         Names of the metrics of the run: a column is a grade if a metric is named after it. By
-        default every column of numbers is one.
+        default every numeric column is one.
     grade : str, optional
         As in `answers_table`.
     tags : sequence of (str, str)
@@ -265,7 +265,7 @@ def _row(
         tokens = (usage.prompt_tokens, usage.completion_tokens)
     question = None if unit is None else shown_input(unit.input)
     return (
-        _asked(outcome) if question is None else question,
+        _last_user_message(outcome) if question is None else question,
         _answer(outcome, records, at, tags),
         None if unit is None else shown_input(unit.reference),
         *tokens,
@@ -273,7 +273,7 @@ def _row(
     )
 
 
-def _asked(outcome: JobResult | None) -> str | None:
+def _last_user_message(outcome: JobResult | None) -> str | None:
     """Return the last user message of a prompt."""
     prompt = None if outcome is None else outcome.job.request.prompt
     if prompt is None or isinstance(prompt, str):
@@ -282,7 +282,7 @@ def _asked(outcome: JobResult | None) -> str | None:
 
 
 def _answer(outcome: JobResult | None, records: Records, at: int, tags: Tags) -> str | None:
-    """Return the text without reasoning, or the chosen one of several."""
+    """Return the text without reasoning; of several choices, the chosen one."""
     response = None if outcome is None else outcome.response
     if isinstance(response, RawCompletion):
         return response.parts(tags).answer
@@ -352,7 +352,7 @@ def _is_grade(name: str, metrics: Iterable[str] | None) -> bool:
 
 
 def _main(grades: Sequence[str], values: Mapping[str, Sequence[Any]]) -> str:
-    """Return the grade that says whether an answer is right; "" if there are no grades."""
+    """Return the grade that indicates whether an answer is right; "" if there are no grades."""
     binary = (name for name in grades if {*values[name]} <= {0.0, 1.0, None})
     known = [name for name in (*binary, *grades) if any(one is not None for one in values[name])]
     return next(iter(known), "")
@@ -378,7 +378,7 @@ def _correct(
 
 
 def _best(values: Sequence[Any], up: bool) -> float | None:
-    """Return the best possible grade: 1 or 0 for shares, else the best one that was given."""
+    """Return the best possible grade: 1 or 0 for shares, otherwise the best one that occurs."""
     known = [float(one) for one in values if one is not None]
     if known and min(known) >= 0.0 and max(known) <= 1.0:
         return 1.0 if up else 0.0
@@ -415,7 +415,7 @@ def _stored_units(run: Run) -> list[Unit]:
 
 
 def _shown(value: Any, longest: int) -> Any:
-    """Return a cell: texts on one line, truncated."""
+    """Return a cell for display: strings on one line, truncated."""
     if value is None:
         return ""
     if isinstance(value, bool):

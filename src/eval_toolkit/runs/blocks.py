@@ -37,7 +37,7 @@ Role: TypeAlias = Literal["", "input", "prompt", "answer", "reference"]
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text: the question, the answer or the reference.
+    """The text of the question, the answer or the reference.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Remark, or the reason why something is missing."""
+    """A remark, or the reason why something is missing."""
 
     text: str
     status: Literal["", "skipped", "error"] = ""
@@ -107,7 +107,7 @@ class Messages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Text with its log-likelihood."""
+    """A choice with its log-likelihood."""
 
     text: str
     loglikelihood: float | None
@@ -153,7 +153,7 @@ def flattened(blocks: Sequence[Block]) -> Iterator[Block]:
 
 
 def brief(blocks: Sequence[Block]) -> str:
-    """Return the main text of a unit: the choice or answer, else the error or the question.
+    """Return the main text of a unit: the choice or answer, or else the error or the question.
 
     The text is not truncated.
 
@@ -174,7 +174,7 @@ def brief(blocks: Sequence[Block]) -> str:
 
 
 def excerpts(blocks: Sequence[Block]) -> dict[str, str]:
-    """Return the input, the answer and the reference of a unit, as far as it has them.
+    """Return the input, the answer and the reference of a unit, as far as they exist.
 
     Texts are keyed by role and not truncated. The answer of a conversation is its first failed
     reply, else the last one; of a request without an answer, the error.
@@ -204,7 +204,7 @@ def excerpts(blocks: Sequence[Block]) -> dict[str, str]:
 
 
 def main_reply(messages: Iterable[Message]) -> Message | None:
-    """Return the first failed reply of a conversation, else the last one; None without replies.
+    """Return the first failed reply of a conversation, else the last one; None if there are no replies.
 
     Examples
     --------

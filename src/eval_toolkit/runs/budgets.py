@@ -45,12 +45,12 @@ class Budget:
                 object.__setattr__(self, name, validation.integer(value, name, low=1))
 
     def to_dict(self) -> dict[str, int | None]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {"calls": self.calls, "tokens": self.tokens}
 
 
 def tokens_of(response: Any) -> int | None:
-    """Return the number of tokens of prompt and answer; None if unknown."""
+    """Return the number of prompt and answer tokens; None if unknown."""
     usage = response.usage
     prompt = usage.prompt_tokens or response.prompt_tokens
     answer = usage.completion_tokens or getattr(response, "completion_tokens", None)

@@ -281,7 +281,7 @@ class Context:
     def answers(
         self, function: Callable[..., Any], units: Sequence[Unit], identity: str, attempts: int = 1
     ) -> list[Attempt]:
-        """Return a function's answer to each unit, as JSON types; answers are journalled.
+        """Return a function's answer to each unit, as JSON values; answers are journalled.
 
         Parameters
         ----------
@@ -313,7 +313,7 @@ class Context:
         return found
 
     def stored_answers(self, run: Run) -> list[Attempt]:
-        """Return the answers of `answers` in a stored run."""
+        """Return the stored answers of a run, as recorded by `answers`."""
         stored = read_outcomes(run.table(RESPONSES))
         self.outcomes += stored
         return [_attempt(one.job, one) for one in stored]
@@ -444,7 +444,7 @@ class Context:
         return self._in_loop(lambda: runner.run(work(*arguments)))
 
     def _in_loop(self, work: Callable[[], Any]) -> Any:
-        """Run in the loop's thread, or in a new one if a loop is already running."""
+        """Run in the loop's thread, or in a new thread if a loop is already running."""
         if self._thread is None:
             return work()
         under_way = self._thread.submit(work)
@@ -472,7 +472,7 @@ class Context:
 
 
 class _ReadAlready(Journal):
-    """Journal with known answers, which is not read again for every batch."""
+    """Journal with known answers, which is not reread for every batch."""
 
     def read(self) -> Entries:
         """Return no entries."""
@@ -480,7 +480,7 @@ class _ReadAlready(Journal):
 
 
 class _Watched(_ReadAlready):
-    """Journal that hands over its answers every few seconds."""
+    """Journal that passes on its answers every few seconds."""
 
     def __init__(
         self, path: Path, watch: Callable[[Sequence[Entry]], None], written: Entries
@@ -502,15 +502,15 @@ class _Watched(_ReadAlready):
 
 
 class _Verdicts(_ReadAlready):
-    """Journal of a run for judges, whose models are not described in its first line."""
+    """A run's journal for judges, whose models are not described in its first line."""
 
     def describe(self, **head: Any) -> None:
-        """Do nothing: a replay of the journal must not mistake a judge for the model."""
+        """Do nothing, because a replay of the journal must not mistake a judge for the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Queries to judges outside of a run.
+    """Sends requests to judges outside of a run.
 
     Examples
     --------
@@ -527,7 +527,7 @@ class Asker:
 
 
 def _in_json(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function with its answers encoded as JSON for the journal."""
+    """Return a function whose answers are encoded as JSON for the journal."""
     if inspect.iscoroutinefunction(function):
 
         async def one(given: Any) -> str:
@@ -552,7 +552,7 @@ def _attempt(job: Job, said: Any) -> Attempt:
 
 
 def _outcome(job: Job, said: Any, key: str) -> JobResult:
-    """Return the outcome of one job; results that are not text are errors."""
+    """Return the outcome of one job; results that are not strings are errors."""
     if isinstance(said, str):
         response = RawCompletion(str.__str__(said), usage=Usage())
         return JobResult(job, response, request_hash=key)
@@ -563,6 +563,6 @@ def _outcome(job: Job, said: Any, key: str) -> JobResult:
         error = ErrorInfo("other", "the function returned None instead of text", retryable=False)
     else:
         error = ErrorInfo(
-            "other", f"{said!r:.60} is not text; a journal stores only text", retryable=False
+            "other", f"{said!r:.60} is not a string; a journal stores only strings", retryable=False
         )
     return JobResult(job, error=error, request_hash=key)

@@ -138,7 +138,7 @@ def driver_of(kind: Kind[Any], *settings: Any) -> Driver:
 
 
 def config_of(kind: Kind[Any]) -> dict[str, Any]:
-    """Return a kind's configuration in plain JSON types, without secrets."""
+    """Return a kind's configuration as a JSON-serialisable dict without secrets."""
     config = {"kind": kind.name, **kind.config()}
     safe: dict[str, Any] = redact_secrets(sanitize_for_json(config))
     return safe
@@ -178,7 +178,7 @@ def placed(units: Iterable[Unit]) -> list[Unit]:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """Driver of an evaluation without requests; see `AskingDriver` for the others."""
+    """Driver of evaluations without requests; see `AskingDriver` for the others."""
 
     kind: Kind[Any]
     ask: AskSpec

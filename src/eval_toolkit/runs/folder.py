@@ -21,7 +21,7 @@ from eval_toolkit.artifacts.remote import is_remote, local_path
 from eval_toolkit.artifacts.strict_json import parse_bytes
 from eval_toolkit.errors import ArtifactError, EvalToolkitError
 from eval_toolkit.manifest import seal_manifest
-from eval_toolkit.runs.first_edition import parts_of_records
+from eval_toolkit.runs.legacy_results import parts_of_records
 from eval_toolkit.runs.lock import LOCK, lock_holder
 from eval_toolkit.runs.manifest_checks import manifest_problem, results_problem
 from eval_toolkit.runs.table import Layout, from_table, units_of
@@ -58,7 +58,7 @@ ARTIFACTS = (RESULTS, RESULTS_FULL, RECORDS)
 
 
 class _RunningError(ArtifactError):
-    """Another live process is writing the run."""
+    """Another running process is writing the run."""
 
 
 class _NotARunError(ArtifactError):
@@ -67,7 +67,7 @@ class _NotARunError(ArtifactError):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Run(Tabled):
-    """Finished run on disk; use `Run.open`.
+    """A finished run on disk; use `Run.open`.
 
     Examples
     --------
@@ -215,7 +215,7 @@ class Run(Tabled):
 
     @property
     def only_subject(self) -> tuple[str, str]:
-        """The one pair (slice, scorer) of a run of a task; raises `ArtifactError` if there are more."""
+        """The single (slice, scorer) pair of a task run; raises `ArtifactError` if there are several."""
         subjects = self.subjects
         if len(subjects) != 1:
             raise ArtifactError(
@@ -280,14 +280,14 @@ class Run(Tabled):
         return self.cells.rows()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the run's name, folder and cells in plain JSON types."""
+        """Return the run's name, folder and cells as a JSON-serialisable dict."""
         return {"run_id": self.run_id, "path": str(self.path), "cells": self.rows()}
 
     def _as_table(self) -> Table:
         return self.cells._as_table()
 
     def table(self, name: str) -> dict[str, NDArray[Any]]:
-        """Return a further table of the run, such as ``responses.parquet``.
+        """Return another table of the run, such as ``responses.parquet``.
 
         Parameters
         ----------
@@ -378,7 +378,7 @@ def _unfinished(folder: Path) -> ArtifactError:
 
 
 def _manifest(folder: Path) -> tuple[dict[str, Any], bytes]:
-    """Return the manifest and its bytes; raise if it does not belong to a run."""
+    """Return the manifest and its bytes; raise if it is not the manifest of a run."""
     if not folder.is_dir():
         raise _NotARunError(f"{folder}: no such folder")
     path = folder / MANIFEST
@@ -402,7 +402,7 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def run_head(path: str | Path) -> tuple[Path, dict[str, Any]]:
-    """Return a run's folder and its current manifest, {} if there is none."""
+    """Return a run's folder and its current manifest; {} if there is none."""
     folder = _folder(path)
     try:
         return folder, _manifest(folder)[0]
@@ -417,7 +417,7 @@ def _check_described(folder: Path, name: str, described: Any) -> None:
         raise ArtifactError(f"{folder}: {MANIFEST} lists {name!r}, which is not a file of a run")
     for columns in (described.get("texts", []), described.get("numbers", [])):
         if not isinstance(columns, list) or not all(isinstance(one, str) for one in columns):
-            raise ArtifactError(f"{folder}: {MANIFEST}: the column names of {name} must be texts")
+            raise ArtifactError(f"{folder}: {MANIFEST}: the column names of {name} must be strings")
 
 
 def _check_artifact(folder: Path, name: str, described: Mapping[str, Any]) -> None:

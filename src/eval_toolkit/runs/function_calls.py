@@ -22,7 +22,7 @@ _ABOUT_THE_PROMPT = frozenset({"too_long", "refused"})
 
 
 class NothingToSay(Exception):  # noqa: N818 - a signal, like StopIteration
-    """Signal of a function that ends the attempt without an error."""
+    """Raised by a function to end the attempt without an error."""
 
 
 class Calling:
@@ -106,7 +106,7 @@ class Calling:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _came(self, at: int, said: Any) -> None:
-        """Report the result of a conversation, unless the failure applies to all."""
+        """Report the result of a conversation, unless the failure applies to all of them."""
         if not isinstance(said, BaseException) or isinstance(said, NothingToSay):
             self.n_failed_in_a_row = 0
             self.finish(at, said)
@@ -139,7 +139,7 @@ class Calling:
                 said = None
             if not said:
                 raise InvalidTypeError(
-                    f"{self._name} must return a list of texts, one per conversation"
+                    f"{self._name} must return a list of strings, one per conversation"
                 )
         if len(said) != n:
             raise InvalidInputError(

@@ -63,7 +63,7 @@ class Inputs:
     def texts_of(self, slice_name: str, unit_ids: Iterable[str]) -> dict[str, str]:
         """Return the inputs of some units.
 
-        They are in the requested order; units without an input are left out.
+        They are in the requested order; units without an input are omitted.
         """
         if isinstance(unit_ids, str):
             raise InvalidTypeError(f"`unit_ids` is {unit_ids!r:.80}; it must be a list of ids")
@@ -74,13 +74,13 @@ class Inputs:
         """Return the inputs of some rows.
 
         Rows are positions in the slice as given, from 0. They are in the requested order; rows
-        without an input are left out.
+        without an input are omitted.
         """
         wanted = [validation.integer(row, "rows", low=0) for row in rows]
         return self.units.values("input", wanted, slice_name=slice_name, by="row")
 
     def digests_of(self, slice_name: str, unit_ids: Iterable[str]) -> dict[str, str]:
-        """Return hashes that identify the whole inputs of units, ignoring white space.
+        """Return hashes that identify the whole inputs of units, ignoring whitespace.
 
         Hashes are computed from the full inputs before secrets are redacted. Empty for a run
         without stored hashes.

@@ -1,4 +1,4 @@
-"""Interim mean of a metric while a run is in progress, with an interval valid at every look."""
+"""Interim mean of a metric during a run, with an interval that is valid at any time."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +52,7 @@ class ValueSoFar(Interval[float]):
     n_planned: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {name: getattr(self, name) for name in _STORED}
 
 
@@ -61,7 +61,7 @@ _STORED = ("metric", "value", "ci_low", "ci_high", "confidence", "n_units", "n_p
 
 @dataclass(slots=True)
 class SoFar:
-    """Interim value, stored in the folder of a run."""
+    """Interim value, which is stored in the folder of a run."""
 
     folder: Path
     grading: Grading | None
@@ -110,7 +110,7 @@ class SoFar:
 def read_so_far(folder: Path) -> ValueSoFar | None:
     """Return the interim value of a run in progress.
 
-    None if there is none, or if the file is malformed.
+    The result is None if there is no such value or the file is malformed.
 
     Examples
     --------

@@ -64,7 +64,7 @@ BUILT_IN_KINDS: Mapping[str, BuiltInKind] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """Terms for the units, attempts and results of a kind.
+    """Terms used for the units, attempts and results of a kind.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class Words:
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """Words for right and wrong."""
+        """Labels of the verdicts right and wrong."""
         return {"right": self.right, "wrong": self.wrong}
 
 
@@ -133,7 +133,7 @@ class Shown(Protocol):
 
     @classmethod
     def in_words(cls, metric: str, share: str, *, right_or_wrong: bool) -> str:
-        """Return a plain sentence on a share of units; "" if the metric's name says it best.
+        """Return a sentence about a share of units; "" if the name of the metric suffices.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class Shown(Protocol):
 
     @classmethod
     def not_known(cls, config: Mapping[str, Any]) -> Sequence[str]:
-        """Return what the numbers of such a run cannot tell."""
+        """Return what the numbers of such a run do not show."""
         return ()
 
     @classmethod
@@ -178,7 +178,7 @@ class Shown(Protocol):
         -------
         callable or None
             Function from records of the run and the requested metrics to the cells that replace the
-            means. None if every cell is computed from its columns.
+            means. The value is None if every cell is computed from its columns.
         """
         return None
 
@@ -200,7 +200,7 @@ def kind_named(name: str) -> type[Shown]:
     The name is read from a file, so only built-in kinds and entry points of the group
     ``eval_toolkit.kinds`` are accepted.
 
-    An unknown name gives a generic class.
+    An unknown name yields a generic class.
 
     Examples
     --------
@@ -241,7 +241,7 @@ def load_kind(name: str, *, origin: Origin | None = None) -> type[Shown]:
 
 
 def common_kind(runs: Sequence[Run]) -> type[Shown]:
-    """Return the common kind of several runs; a generic one if their kinds differ."""
+    """Return the common kind of several runs, or a generic one if their kinds differ."""
     from eval_toolkit.runs.unit_display import UnknownKind
 
     kinds = {kind_named(run.kind) for run in runs}
@@ -249,7 +249,7 @@ def common_kind(runs: Sequence[Run]) -> type[Shown]:
 
 
 def show_unit(unit: StoredUnit) -> list[Block]:
-    """Return the blocks of a unit; errors of its kind are shown, not raised."""
+    """Return the blocks of a unit; errors of its kind are displayed instead of raised."""
     from eval_toolkit.runs.blocks import Note
 
     kind = kind_named(unit.run.kind)

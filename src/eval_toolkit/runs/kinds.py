@@ -37,7 +37,7 @@ AttemptsT = TypeVar("AttemptsT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Settings that must agree to resume a run."""
+    """Settings that must be equal to resume a run."""
 
     settings: tuple[str, ...]
     """Names of settings in the configuration; the others may change between calls."""
@@ -49,7 +49,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graded:
-    """Results of attempts."""
+    """Results of grading the attempts."""
 
     subjects: Mapping[Subject, Records]
     """Records of each system on each slice."""
@@ -145,7 +145,7 @@ class Kind(Shown, Protocol[AttemptsT]):
         return made
 
     def respond(self, inputs: list[Any]) -> Sequence[Any]:
-        """Return the system's answer to each input, as JSON types."""
+        """Return the system's answer to each input, as JSON values."""
         raise ArtifactError(f"the kind {self.name!r} does not define `respond`")
 
     def score(self, unit: Unit, output: Any) -> Mapping[str, Any]:
@@ -157,11 +157,11 @@ class Kind(Shown, Protocol[AttemptsT]):
         return ()
 
     def identity(self) -> Identity:
-        """Return the settings that must agree to resume a folder; by default all."""
+        """Return the settings that must be equal to resume a folder; by default all."""
         return Identity(settings=tuple(self.config()))
 
     def produce(self, context: Context) -> AttemptsT:
-        """Produce missing attempts, and return all of them."""
+        """Produce missing attempts, and return all attempts."""
         return context.answers(self.respond, self.units(), repr(self.identity()))  # type: ignore[return-value]
 
     def restore(self, run: Run, context: Context) -> AttemptsT:
@@ -169,7 +169,7 @@ class Kind(Shown, Protocol[AttemptsT]):
         return context.stored_answers(run)  # type: ignore[return-value]
 
     def grade(self, attempts: AttemptsT) -> Graded:
-        """Return records and cells without any request."""
+        """Return records and cells without sending requests."""
         return _graded(self, attempts)  # type: ignore[arg-type]
 
     def answers_table(self, attempts: AttemptsT, graded: Graded) -> AnswersTable:
@@ -179,14 +179,14 @@ class Kind(Shown, Protocol[AttemptsT]):
         return answers_of(graded.subjects, self.units())
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return further entries of the manifest, without secrets.
+        """Return additional entries of the manifest, without secrets.
 
         ``seeds``, ``data_revisions`` and ``versioned_objects`` are placed as in `build_manifest`.
         """
         return {}
 
     def tables(self, attempts: AttemptsT) -> Mapping[str, Columns]:
-        """Return further tables of the run."""
+        """Return additional tables of the run."""
         return {}
 
     def judges(self) -> Mapping[str, Mapping[str, Any]]:
@@ -198,7 +198,7 @@ class Kind(Shown, Protocol[AttemptsT]):
         return len(self.units())
 
     def grading_so_far(self) -> Grading | None:
-        """Return how finished answers are graded while others are under way; None by default."""
+        """Return how finished answers are graded while others are pending; None by default."""
         return None
 
     def lost(self, answered: Iterable[Key]) -> list[Key]:
@@ -211,7 +211,7 @@ class Kind(Shown, Protocol[AttemptsT]):
         return "request as many units and attempts"
 
     def refuse(self, folder: Path, begun: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-        """Raise with a specific message if the run in a folder is a different one."""
+        """Raise with a specific message if the run in the folder is a different one."""
         return
 
     def refuse_unfinished(
@@ -281,7 +281,7 @@ def _graded(kind: Kind[Any], attempts: Sequence[Attempt]) -> Graded:
 
 
 def _scored(kind: Kind[Any], unit: Unit, attempt: Attempt) -> tuple[Mapping[str, Any], str]:
-    """Return the columns of an attempt, or the reason why there are none."""
+    """Return the columns of an attempt, or the reason why it has none."""
     if attempt.error:
         return {}, attempt.error
     try:

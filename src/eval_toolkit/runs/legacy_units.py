@@ -71,7 +71,7 @@ def units_query(
 
 
 def _of_seeds() -> tuple[str, ...]:
-    """Return SQL for seed prompts in the columns of units; "exact" has the original texts."""
+    """Return SQL for seed prompts in the columns of units; "exact" contains the original texts."""
     prompt = f"coalesce({_INSIDE.format('prompt')}, prompt)"
     target = f"coalesce({_INSIDE.format('target')}, target)"
     return (

@@ -122,7 +122,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def lock_holder(folder: str | Path) -> str | None:
-    """Return the holder of a folder's lock, or None if no live process holds it."""
+    """Return the holder of a folder's lock; None if no running process holds it."""
     path = Path(folder) / LOCK
     for look in range(_LOOKS):
         if not path.exists():

@@ -39,7 +39,7 @@ def _only(found: Mapping[Subject, _T], name: str) -> _T:
 
 
 def _main_cells(card: Scorecard, main: Sequence[str]) -> Table:
-    """Return a table of the main metrics, and of the first of them for each part."""
+    """Return a table of the main metrics, and of the first one for each part."""
     from dataclasses import replace
 
     table = card._as_table()
@@ -100,7 +100,7 @@ class Outcome(Displayed):
     """Whether ``error_rate`` exceeds the tolerated share."""
     usage: Mapping[str, Any] = field(default_factory=dict)
     """Tokens and cost of all answers of the run, as recorded when they were requested; the cost is
-    None without prices."""
+    None if there are no prices."""
     usage_now: Mapping[str, Any] = field(default_factory=dict)
     """Tokens and cost of the answers requested in this call."""
     stopping: Mapping[str, Any] | None = None
@@ -187,7 +187,7 @@ class Outcome(Displayed):
 
         if self.saved is None:
             where = "" if self.run is None else f" in {self.run.path}"
-            raise ArtifactError(f"the outcome is stored already{where}; copy that folder")
+            raise ArtifactError(f"the outcome is already stored{where}; copy that folder")
         if run_state(folder) != "not a run":
             raise ArtifactError(f"{folder}: already contains a run; choose another folder")
         return self.saved(Path(folder))
@@ -211,7 +211,7 @@ class Outcome(Displayed):
         return _only(self.cards, "cards")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types, without records and attempts."""
+        """Return a JSON-serialisable dict, without records and attempts."""
         return {
             "run_id": self.results["run_id"],
             "path": None if self.run is None else str(self.run.path),

@@ -31,7 +31,7 @@ _SHORTEST_S = 1.0
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Position:
-    """Position in a journal with the counts so far; only for `read_progress`.
+    """Position in a journal with the counts so far; only used by `read_progress`.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunProgress(Displayed):
-    """Progress of a run at one moment, returned by `read_progress`.
+    """Progress of a run at one point in time, returned by `read_progress`.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class RunProgress(Displayed):
         return last_entries(self.path / JOURNAL, validation.integer(n, "n", low=1))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types, without the position."""
+        """Return a JSON-serialisable dict, without the position."""
         told = {name: getattr(self, name) for name in self.__slots__ if name != "position"}
         more = {"path": str(self.path), "reasons": [list(reason) for reason in self.reasons]}
         return told | more | {"judges": self.judges.to_dict(), "eta_s": self.eta_s}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.graders.judges.asking import judge_of
+from eval_toolkit.graders.judges.requests import judge_of
 from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.models.runner import (
     Job,
@@ -106,7 +106,7 @@ class AskingDriver(Driver):
             return self.kind.restore(self.source, context), context
 
     def _so_far(self, folder: Path) -> Callable[[Sequence[Entry]], None]:
-        """Return a function that updates the interim value from the finished answers."""
+        """Return a callback that updates the interim value from the finished answers."""
         made: list[SoFar] = []
 
         def add(entries: Sequence[Entry]) -> None:
@@ -133,7 +133,7 @@ class AskingDriver(Driver):
         return self._nobody_asked(found) if self.source or self.ask.replay else found
 
     def _nobody_asked(self, found: Outcome) -> Outcome:
-        """Return the outcome with stored answers counted as such, including failed ones."""
+        """Return the outcome with all answers, including failed ones, counted as stored."""
         n_replayed = found.n_asked + found.n_cached if self.ask.replay else 0
         cost = None if found.usage["cost"] is None else 0.0
         spent = {**dict.fromkeys(found.usage, 0), "cost": cost}
@@ -215,7 +215,7 @@ class AskingDriver(Driver):
             "units": about,
             "counts": self._counts(found),
             "usage": found.usage,
-            **({"judges": self._told_judges(found)} if found.judges else {}),
+            **({"judges": self._judge_entries(found)} if found.judges else {}),
             "notes": list(found.notes),
             "wall_clock_seconds": found.elapsed_s + seconds_of(begun),
             **({} if self.joined is None else self.joined.told),
@@ -243,7 +243,7 @@ class AskingDriver(Driver):
             "n_skipped": found.n_skipped,
         }
 
-    def _told_judges(self, found: Outcome) -> dict[str, Any]:
+    def _judge_entries(self, found: Outcome) -> dict[str, Any]:
         """Return the judges with their prompts and usage."""
         settings = redact_secrets(sanitize_for_json(dict(self.kind.judges())))
         return {
@@ -264,7 +264,7 @@ def _place(outcome: JobResult) -> tuple[str, int, list[tuple[int, str]]]:
 
 
 def _replaced(old: Mapping[str, Any], new: Mapping[str, Any], n_reused: int) -> list[str]:
-    """Return a note if the results of other graders are replaced in the folder."""
+    """Return a note if results of other graders in the folder are replaced."""
     before, now = (list(config.get("graders") or ()) for config in (old, new))
     if not set(before) - set(now):
         return []
@@ -298,7 +298,7 @@ def _model_name(settings: Mapping[str, Any]) -> str:
 
 
 def _kept(opened: OpenRun, outcomes: Sequence[JobResult]) -> list[JobResult]:
-    """Return existing answers that this run does not request; they are kept."""
+    """Return existing answers that this run does not request, which are kept."""
     asked = {outcome.job.key for outcome in outcomes}
     kept = {one.job.key: one for one in _previous(opened.previous, asked)}
     for key, entry in Journal(opened.journal_path).read().items():

@@ -131,7 +131,7 @@ def pull_run(uri: str, run_dir: str | Path) -> Run:
 
 
 def temporary_folder() -> tuple[Path, Callable[[], Any]]:
-    """Return a folder that is removed at exit, and a function that removes it now."""
+    """Return a folder that is removed at exit, and a function that removes it earlier."""
     folder = tempfile.mkdtemp(prefix="eval-toolkit-")
     # atexit is skipped by pool workers and inherited by forked processes
     return Path(folder), Finalize(None, shutil.rmtree, (folder, True), exitpriority=0)

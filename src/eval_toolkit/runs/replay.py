@@ -8,9 +8,9 @@ from typing import Any, NoReturn, Protocol
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit._internal.tables import read_table
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError, ModelError
-from eval_toolkit.models.asking import Place
 from eval_toolkit.models.cache import ResponseCache, key_of
 from eval_toolkit.models.payloads import Response, read_response, to_json
+from eval_toolkit.models.request_positions import Place
 from eval_toolkit.models.requests import (
     GenerateRequest,
     LoglikelihoodRequest,
@@ -69,7 +69,7 @@ class ReplayModel:
             raise MissingFileError(f"{path}: no such file or folder; nothing to replay")
         if path.is_dir() and (path / JOURNAL).exists() and not (path / RESPONSES).exists():
             path = path / JOURNAL
-        self._stored: _Stored
+        self._stored: _ModelAnswers
         if files := _tables_of(path):
             self._stored = _of_tables(files, name or path.stem)
         elif path.is_dir():
@@ -99,12 +99,12 @@ class ReplayModel:
         return response
 
     async def answer_at(self, request: Request, place: Place) -> Response:
-        """Return the stored answer to a request at this position of the run."""
+        """Return the stored answer to a request at this position in the run."""
         response: Response = self._answer(request, place)
         return response
 
     async def aclose(self) -> None:
-        """Restart with the first of several answers to identical requests."""
+        """Start again from the first of several answers to identical requests."""
         self._n_asked.clear()
 
     def _answer(self, request: Request, place: Place | None = None) -> Any:
@@ -148,7 +148,7 @@ def recorded_entries(place: Path) -> Mapping[Key, Entry]:
 
 @dataclass(frozen=True, slots=True)
 class SilentModel:
-    """Model of a judge that is not queried, since its verdicts are stored."""
+    """Model of a judge that is not queried because its verdicts are stored."""
 
     model: Model
     source: Path
@@ -177,7 +177,7 @@ class SilentModel:
         )
 
 
-class _Stored(Protocol):
+class _ModelAnswers(Protocol):
     """Answers of one model."""
 
     name: str
@@ -185,7 +185,7 @@ class _Stored(Protocol):
     speaks_chat: bool
 
     def find(self, request: Request, nth: int, job: Key | None) -> Response | ErrorInfo | None:
-        """Return the answer of a job, else the n-th answer to the request, from 0."""
+        """Return the answer of a job, or else the n-th answer to the request, from 0."""
         ...
 
 
@@ -214,7 +214,7 @@ class _Listed:
 
 
 @dataclass
-class _Kept:
+class _CachedAnswers:
     """Answers in a response cache."""
 
     name: str
@@ -294,9 +294,9 @@ def _of_journal(path: Path, name: str | None) -> _Listed:
     return listed
 
 
-def _of_cache(path: Path, name: str | None) -> _Kept:
+def _of_cache(path: Path, name: str | None) -> _CachedAnswers:
     cache = ResponseCache(path)
-    return _Kept(*_one(cache.models(), name, path), cache)
+    return _CachedAnswers(*_one(cache.models(), name, path), cache)
 
 
 def _one(

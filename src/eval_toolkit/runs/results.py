@@ -3,7 +3,7 @@
 On disk (``results.json``) a cell of a whole slice is
 ``by_slice[slice]["by_scorer"][system][metric]`` and a cell of a part
 ``by_slice[slice]["parts"][part]["by_scorer"][system][metric]``, for every kind of run.
-First-edition payloads are converted to this format by `runs.first_edition`.
+Version 1 payloads are converted to this format by `runs.legacy_results`.
 """
 
 import difflib
@@ -17,7 +17,7 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColu
 from eval_toolkit.metric_specs.names import stored_name
 from eval_toolkit.runs.addresses import Address, written
 from eval_toolkit.runs.cells import absent_cell, cell_table, read_cell
-from eval_toolkit.runs.first_edition import in_one_shape
+from eval_toolkit.runs.legacy_results import in_one_shape
 from eval_toolkit.scorecards import MetricResult, Scorecard
 from eval_toolkit.scorecards.parts import PART_START, SLICE, WHOLE, format_part, parse_part
 
@@ -29,7 +29,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class ResultCell:
-    """Cell of a run with its location."""
+    """A cell of a run, with its location."""
 
     slice: str
     part: str
@@ -41,7 +41,7 @@ class ResultCell:
     cell: MetricResult
 
     def row(self) -> dict[str, Any]:
-        """Return one flat dict: location, value, status, reason, interval and counts."""
+        """Return a flat dict: location, value, status, reason, interval and counts."""
         cell, ci = self.cell, self.cell.ci
         level = None if ci is None or math.isnan(ci.confidence) else ci.confidence
         return {
@@ -106,7 +106,7 @@ class Results(Tabled):
         payload : mapping
             Content of ``results.json``.
         part_columns : mapping of str to sequence of str, optional
-            Parts in the records of each slice, which first-edition payloads do not contain.
+            Parts in the records of each slice, which version 1 payloads do not contain.
 
         Returns
         -------
@@ -151,7 +151,7 @@ class Results(Tabled):
         return list(self._by_slice)
 
     def parts(self, slice_name: str) -> list[str]:
-        """Return the names of a slice's parts, without the whole."""
+        """Return the names of a slice's parts, without the whole slice."""
         parts = self.entry(slice_name).get("parts")
         return list(parts) if isinstance(parts, Mapping) else []
 
@@ -167,7 +167,7 @@ class Results(Tabled):
 
     @property
     def places(self) -> list[tuple[str, str]]:
-        """Every slice and part: the whole of a slice, then its parts."""
+        """Every slice and part: each whole slice, followed by its parts."""
         return [(name, part) for name in self._by_slice for part in (WHOLE, *self._parts(name))]
 
     def _parts(self, slice_name: str) -> Iterable[str]:
@@ -266,14 +266,14 @@ class Results(Tabled):
         return f"{head}\n{self}" if len(self) else head
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the slices in the format of ``results.json``, as plain JSON types."""
+        """Return the slices in the format of ``results.json``, as a JSON-serialisable dict."""
         slices = {name: _plain(entry) for name, entry in self._by_slice.items()}
         return {"by_slice": slices, **({"folds": self.folds} if self.folds else {})}
 
     # --- addresses --------------------------------------------------------------------------------
 
     def place(self, slice_name: str, part: str = WHOLE) -> str:
-        """Return the part of an address, with the slice's name if there are several.
+        """Return the part of an address, with the slice's name if there are several slices.
 
         Examples
         --------
@@ -287,11 +287,11 @@ class Results(Tabled):
         return named if part == WHOLE else f"{named}&{part}"
 
     def address(self, found: ResultCell) -> str:
-        """Return the address of a cell as text."""
+        """Return the address of a cell as a string."""
         return self.address_of(found.metric, found.slice, found.part, found.system)
 
     def address_of(self, metric: str, slice_name: str, part: str, system: str) -> str:
-        """Return the address of a possible cell."""
+        """Return the address of a cell, which need not exist."""
         return written(metric, self.place(slice_name, part), system or None)
 
     def __getitem__(self, address: str | Address) -> MetricResult:
@@ -414,7 +414,7 @@ class Results(Tabled):
     def _nothing(
         self, wanted: Address, places: Sequence[tuple[str, str]], slice_name: str | None
     ) -> MissingColumnError:
-        """Return an error with the missing name and similar ones."""
+        """Return an error with the missing name and similar names."""
         if not places and slice_name is not None:
             have = [*self.slices, *(part for _, part in self.places if part != WHOLE)]
             return MissingColumnError(

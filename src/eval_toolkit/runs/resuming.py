@@ -62,6 +62,6 @@ def difference(old: Any, new: Any, place: str) -> tuple[str, Any, Any] | None:
 
 
 def shown_setting(value: Any) -> str:
-    """Return a setting as short JSON text for messages."""
+    """Return a setting as a short JSON string for messages."""
     text = canonical_json(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

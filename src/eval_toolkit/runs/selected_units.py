@@ -13,7 +13,7 @@ from eval_toolkit._internal.tables.sources import (
     quoted,
 )
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.graders.judges.asking import judge_of
+from eval_toolkit.graders.judges.requests import judge_of
 from eval_toolkit.models.runner.jobs import JobResult
 from eval_toolkit.models.runner.stored import COLUMNS, RESPONSES, read_outcomes
 from eval_toolkit.runs.folder import Run
@@ -33,7 +33,7 @@ _Rows = dict[tuple[str, int], list[dict[str, Any]]]
 
 
 class Tables(Protocol):
-    """Reader of Parquet files, possibly within limits."""
+    """Reader of Parquet files, possibly with limits."""
 
     def read(self, path: Path, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return rows; the first question mark denotes the file."""
@@ -65,7 +65,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRequest:
-    """Request about a unit with its result."""
+    """A request about a unit, with its result."""
 
     step: str
     outcome: JobResult | None = None
@@ -84,7 +84,7 @@ class StoredRequest:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StoredUnit:
-    """Unit of a stored run, as passed to `Kind.show`; all fields are read on demand.
+    """A unit of a stored run, as passed to `Kind.show`; all fields are read on demand.
 
     Examples
     --------
@@ -177,8 +177,8 @@ class StoredUnit:
     def of_all(self, reader: Callable[[Run, Sequence[str]], Mapping[str, _T]]) -> _T | None:
         """Return a reader's result for this unit; the reader is called once for all units.
 
-        ``reader`` returns a mapping by id, given the run and unit ids. None also if it raises an
-        `ArtifactError`, so that the rest is shown.
+        ``reader`` returns a mapping by id, given the run and unit ids. The result is also None if
+        the reader raises an `ArtifactError`, so that the rest can be shown.
         """
         return self.batch.of_all(reader).get(self.id)
 
@@ -302,7 +302,7 @@ class _Batch:
         numbers: Sequence[int],
         at_most: int,
     ) -> list[dict[str, Any]]:
-        """Return some rows; long texts are truncated."""
+        """Return the selected rows; long texts are truncated."""
         if not numbers:
             return []
         long = [f"coalesce(strlen({quoted(name)}) > {at_most}, false)" for name in texts]
@@ -391,6 +391,6 @@ def _marks(values: Sequence[Any]) -> str:
 
 
 def _beginning(text: str) -> str:
-    """Return SQL for the start of a text with its total length."""
+    """Return SQL for the first characters of a text and its total length."""
     more = f"format('… ({{:,}} characters, the first {_BEGINNING:,} are shown)', length({text}))"
     return f"left({text}, {_BEGINNING}) || if(length({text}) > {_BEGINNING}, {more}, '')"

@@ -141,7 +141,7 @@ class DecodingSpec:
             object.__setattr__(self, name, getattr(asked, name))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return {**values, "stop": list(self.stop)}
 
@@ -204,7 +204,7 @@ class SummarySpec:
 
 
 class AskOptions(TypedDict, total=False):
-    """Fields of `AskSpec` that functions with requests accept as keywords."""
+    """Fields of `AskSpec` that functions with requests accept as keyword arguments."""
 
     concurrency: int | None
     cache: ResponseCache | str | Path | None
@@ -214,7 +214,7 @@ class AskOptions(TypedDict, total=False):
 
 
 class SummaryOptions(TypedDict, total=False):
-    """Fields of `SummarySpec` that functions with cells accept as keywords."""
+    """Fields of `SummarySpec` that functions with cells accept as keyword arguments."""
 
     on_error: str
     max_error_rate: float
@@ -238,8 +238,8 @@ SUMMARY_DEFAULTS = _defaults(SummarySpec, SummaryOptions)
 def whole_numbers(given: Any, name: str, *, most: int, of: str) -> tuple[int, ...]:
     """Return the values of k without duplicates.
 
-    ``most`` is the number of attempts of each unit, and ``of`` describes units and attempts, as in
-    "each sample has {} attempts", for messages.
+    ``most`` is the number of attempts of each unit, and ``of`` describes units and attempts in
+    messages, as in "each sample has {} attempts".
     """
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InvalidTypeError(f"`{name}` is {given!r}; it must be a list of numbers")

@@ -39,8 +39,8 @@ class StoredUnits:
 
     A unit is identified by its slice and id. The columns are ``slice``, ``unit_id``,
     ``content_hash``, ``group`` (None for a unit without one), one for each part, and, if stored,
-    ``row`` (position in the data), ``input``, ``digest`` (hash of the input that ignores white
-    space), ``reference``, and columns specific to the kind of evaluation.
+    ``row`` (position in the data), ``input``, ``digest`` (hash of the input, ignoring
+    whitespace), ``reference``, and columns specific to the kind of evaluation.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class StoredUnits:
         Returns
         -------
         dict
-            Values by key, in the requested order; units without a value are left out.
+            Values by key, in the requested order; units without a value are omitted.
 
         Raises
         ------
@@ -147,7 +147,7 @@ class StoredUnits:
     ) -> dict[Any, tuple[Any, ...]]:
         """Return several columns of some units; see `values`.
 
-        Rows are in the requested order; missing units are left out.
+        Rows are in the requested order; missing units are omitted.
         """
         wanted = list(dict.fromkeys(keys))
         if not wanted or not {*columns, by} <= {*self.columns}:
@@ -203,7 +203,7 @@ class StoredUnits:
         return {name: without_mask(found[f"c{at}"]) for at, name in enumerate(names)}
 
     def _with_records(self, columns: Sequence[str] | None) -> "StoredUnits":
-        """Return the units completed with information from the records, if requested."""
+        """Return the units with missing information added from the records, if requested."""
         known = self.records
         if known is None or (columns is not None and {*columns} <= {*self.columns}):
             return self
@@ -225,7 +225,7 @@ class StoredUnits:
 
 
 def unit_files(there: Collection[str]) -> tuple[str, ...]:
-    """Return the files of a run with its units, for any edition.
+    """Return the files of a run that contain its units, for any version of the format.
 
     Examples
     --------

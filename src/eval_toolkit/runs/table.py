@@ -54,7 +54,7 @@ class Layout:
         return cls(subjects, columns or {}, parts or {}, tuple(texts))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types, as stored in the manifest."""
+        """Return a JSON-serialisable dict, as stored in the manifest."""
         texts = {"text_columns": list(self.text_columns)} if self.text_columns else {}
         return {"subjects": self.subjects, "columns": self.columns, "parts": self.parts, **texts}
 
@@ -140,12 +140,12 @@ def _values(side: Records, column: str) -> NDArray[Any]:
 
 
 def _text_values(side: Records, column: str) -> NDArray[Any]:
-    """Return the texts, with None for missing values."""
+    """Return the strings, with None for missing values."""
     measured = column in side.columns and (side.status[column] == "ok").any()
     if measured and not is_text(side.columns[column]):
         raise InvalidInputError(
-            f"the column {column!r} contains numbers in one subject and texts in another; give one of "
-            "them another name"
+            f"the column {column!r} contains numbers in one subject and strings in another; give one "
+            "of them a different name"
         )
     return side.columns[column] if measured else _full(len(side), None)
 
@@ -186,7 +186,7 @@ def _layout(keys: list[tuple[str, str]], sides: list[Records]) -> Layout:
 def stored_names(
     names: Iterable[str], prefix: str, suffixes: tuple[str, ...], taken: set[str]
 ) -> dict[str, str]:
-    """Return a unique name for each column, since tables ignore case.
+    """Return a unique name for each column, ignoring case because tables do.
 
     Examples
     --------
@@ -250,7 +250,7 @@ def from_table(
 
 
 def _whole(column: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the numbers of attempts; raise for invalid ones."""
+    """Return the attempt numbers as integers; raise for invalid ones."""
     numbers = column.astype(np.float64)
     odd = ~(np.abs(numbers) < 2**53) | (np.trunc(numbers) != numbers)
     if odd.any():
@@ -259,7 +259,7 @@ def _whole(column: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _texts(name: str, column: NDArray[Any], status: NDArray[Any]) -> NDArray[Any]:
-    """Return a column of texts with None for missing values."""
+    """Return a column of strings, with None for missing values."""
     texts: NDArray[Any] = column.astype(object)
     texts[status != "ok"] = None
     if any(not isinstance(text, str) for text in texts[status == "ok"]):
@@ -282,7 +282,7 @@ def _numbers(name: str, column: NDArray[Any], status: NDArray[Any]) -> NDArray[n
 def units_of(records: Records, part: str) -> NDArray[np.bool_]:
     """Return the mask of the records of a part.
 
-    A part is such as ``language=de``; "all" selects all records.
+    A part is a string such as ``language=de``; "all" selects all records.
 
     Examples
     --------

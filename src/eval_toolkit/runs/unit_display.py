@@ -22,7 +22,7 @@ class UnknownKind(Shown):
 
     @classmethod
     def show(cls, unit: StoredUnit) -> Sequence[Block]:
-        """Return the default blocks, and a note on the missing kind."""
+        """Return the default blocks, and a note that the kind is not installed."""
         said = (
             f"The kind {unit.run.kind!r:.80} is not installed; this is the display for all other "
             "kinds."
@@ -59,7 +59,7 @@ def asked_of(unit: StoredUnit) -> list[StoredRequest]:
 
 
 def input_blocks(unit: StoredUnit, title: str) -> list[Block]:
-    """Return the input of a unit unless it is part of a prompt."""
+    """Return the input of a unit, unless it is part of a prompt."""
     try:
         text = unit.input
     except ArtifactError as error:  # requests and answers can still be shown
@@ -139,7 +139,7 @@ def _is_said(block: Block) -> bool:
 
 
 def hidden_requests(unit: StoredUnit) -> list[Block]:
-    """Return a note on the number of hidden requests, if any."""
+    """Return a note on the number of hidden requests, if there are any."""
     n = unit.n_requests - len(unit.requests)
     return [Note(f"{n:,} more requests are in responses.parquet.")] if n > 0 else []
 

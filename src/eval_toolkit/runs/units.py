@@ -87,7 +87,7 @@ def units_table(
     therefore contains the evaluated units, even if a run was stopped early.
 
     Secrets in inputs and references are redacted, and texts are truncated to `MAX_CHARS`
-    characters. Units without a record are left out unless they have a slice, such as rows used for
+    characters. Units without a record are omitted unless they have a slice, such as rows used for
     leakage checks. Columns without any value are omitted.
 
     Examples
@@ -127,7 +127,7 @@ def units_table(
 def _of_records(
     records: Mapping[tuple[str, str], Records],
 ) -> tuple[dict[str, Array], dict[str, str]]:
-    """Return the information on units in records, and the stored names of parts."""
+    """Return information about units found in records, and the stored names of parts."""
     found: dict[str, list[Array]] = {name: [] for name in WHO}
     sides: list[tuple[str, dict[str, Array]]] = []
     for slice_name, scorer in sorted(records):
@@ -157,9 +157,9 @@ def _of_records(
 
 
 def _first_of_each(records: Records) -> dict[str, Array]:
-    """Return the columns of units; a group that is the unit itself is None.
+    """Return the columns of units; a group that consists of the unit itself is None.
 
-    Parts that differ between the attempts at a unit, such as fold numbers, are left out.
+    Parts that differ between the attempts at a unit, such as fold numbers, are omitted.
     """
     ordered, ids = records, records.unit_id
     if (ids[1:] < ids[:-1]).any():  # usually sorted already; sorting a million takes a while
@@ -183,7 +183,7 @@ def _first_of_each(records: Records) -> dict[str, Array]:
 def _matched(
     who: Mapping[str, Array], parts: Mapping[str, str], given: Sequence[Unit]
 ) -> tuple[dict[str, Array], list[Unit | None]]:
-    """Return the stored information and the given unit of each row, in order."""
+    """Return the stored information and the given unit for each row, in order."""
     columns = {name: column.tolist() for name, column in who.items()}
     left = {
         key: at for at, key in enumerate(zip(columns["slice"], columns["unit_id"], strict=True))
@@ -250,7 +250,7 @@ def shown_input(value: Any, names: Sequence[str] = ()) -> str | None:
 
 
 def kept_text(text: str) -> str:
-    """Return a text for storage: encodable, without secrets, truncated.
+    """Return a string for storage: encodable, without secrets, truncated.
 
     Examples
     --------
@@ -264,7 +264,7 @@ def kept_text(text: str) -> str:
 
 
 def _digest(text: str) -> str:
-    """Return the hash of a text, ignoring white space and Unicode form."""
+    """Return the hash of a text, ignoring whitespace and Unicode form."""
     return sha256_text(" ".join(unicodedata.normalize("NFC", text).split()))
 
 

@@ -116,7 +116,7 @@ def write_run(
 
 @dataclass(frozen=True)
 class Content:
-    """Content of a run except for its manifest."""
+    """Contents of a run except for its manifest."""
 
     files: Mapping[str, bytes]
     tables: Mapping[str, tuple[Columns, Mapping[str, Any]]]
@@ -213,7 +213,7 @@ def _remove_if_empty(folder: Path) -> None:
 
 
 class Writing:
-    """Run that is being written, with its lock held."""
+    """A run that is being written while its lock is held."""
 
     def __init__(self, folder: Path, head: Mapping[str, Any]) -> None:
         self.folder = folder
@@ -222,7 +222,7 @@ class Writing:
         self.replaces = (folder / MANIFEST).exists()
 
     def write(self, content: Content) -> None:
-        """Stage everything, then move it into place."""
+        """Stage all files, then move them into place."""
         for left_behind in self.folder.glob(f"{_STAGING}*"):
             shutil.rmtree(left_behind)
         for left_behind in self.folder.glob(f".{MANIFEST}.*.tmp"):

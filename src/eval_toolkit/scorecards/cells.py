@@ -23,7 +23,7 @@ _STATUSES = ("ok", "skipped", "error")
 
 @dataclass(frozen=True, slots=True)
 class MetricResult(Displayed):
-    """Value of a metric, or the reason why there is none; also known as `artifacts.MetricState`.
+    """Value of a metric, or the reason why it has none; also known as `artifacts.MetricState`.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class MetricResult(Displayed):
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types: value, status, reason, and all other fields that are set."""
+        """Return a JSON-serialisable dict: value, status, reason, and all other fields that are set."""
         payload: dict[str, Any] = {
             "value": self.value,
             "status": self.status,
@@ -147,7 +147,7 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
         raise KeyError(self._missing(name))
 
     def _part_of(self, name: str) -> "tuple[str, Scorecard | None]":
-        """Return the metric and the part of an address such as ``f1 @ language=de``."""
+        """Return the metric and the part from an address such as ``f1 @ language=de``."""
         metric, _, text = name.rpartition("@")
         if not metric or not PART_START.match(text):
             return name, None
@@ -187,11 +187,11 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
         return f"Scorecard({cells})"
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Return ``{name: cell}`` in plain JSON types, without `slices`."""
+        """Return ``{name: cell}`` as a JSON-serialisable dict, without `slices`."""
         return {name: cell.to_dict() for name, cell in self.items()}
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one flat dict per cell, slices included; all tables are derived from them."""
+        """Return one flat dict per cell, including slices; all tables are derived from them."""
         rows = [_row("", name, cell) for name, cell in self.items()]
         for slice_name, card in self.slices.items():
             rows += [_row(slice_name, name, cell) for name, cell in card.items()]

@@ -1,4 +1,4 @@
-"""Arrays of `scorecard`: labels that may be words, parts, and weights under either name."""
+"""Inputs of `scorecard`: labels that may be strings, parts, and weights under either name."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from eval_toolkit.errors import InvalidInputError
 
 
 def row_labels(y_true: ArrayLike, positive: object = None) -> BoolArray:
-    """Return labels as booleans; words and other values need the positive one.
+    """Return labels as booleans; labels other than 0 and 1 require the positive one.
 
     Examples
     --------
@@ -40,7 +40,7 @@ positive one, positive='spam' (there are 'ham', 'spam')
         raise InvalidInputError(_words(array, values.tolist(), classes.index(None)))
     if positive is not None and 1 not in classes:
         raise InvalidInputError(
-            f"`positive` is {positive!r}, but no row has this label; there are {_listed(values.tolist())}"
+            f"`positive` is {positive!r}, but no row has this label; the labels are {_listed(values.tolist())}"
         )
     return validation.binary_labels(np.array(classes, dtype=np.int64))
 
@@ -81,7 +81,7 @@ def part_rows(by: ArrayLike, n: int) -> tuple[str, dict[str, IntArray]]:
 
 
 def one_of(weights: ArrayLike | None, sample_weight: ArrayLike | None) -> ArrayLike | None:
-    """Return the weights under either of their two names.
+    """Return the weights passed under either of their two names.
 
     Examples
     --------
@@ -89,5 +89,5 @@ def one_of(weights: ArrayLike | None, sample_weight: ArrayLike | None) -> ArrayL
     [1, 2]
     """
     if weights is not None and sample_weight is not None:
-        raise InvalidInputError("`weights` and `sample_weight` are synonyms; give one of them")
+        raise InvalidInputError("`weights` and `sample_weight` are synonyms; pass only one of them")
     return sample_weight if weights is None else weights

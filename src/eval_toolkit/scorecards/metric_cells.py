@@ -35,7 +35,7 @@ def metric_cells(
     how: Intervals,
     shift: PriorShift | None = None,
 ) -> dict[str, MetricResult]:
-    """Return one cell per spec of the columns, with intervals from shared resamples."""
+    """Return one cell per spec for the columns, with intervals from shared resamples."""
     drafts = {spec.name: _Draft.of(spec, data, shift) for spec in specs}
     if how.n_resamples:
         _bootstrap([draft for draft in drafts.values() if draft.status == "ok"], data, plan, how)
@@ -51,7 +51,7 @@ def weighted_cells(
     plan: Plan,
     how: Intervals,
 ) -> dict[str, MetricResult]:
-    """Return one cell per spec of weighted rows."""
+    """Return one cell per spec for weighted rows."""
     from eval_toolkit.inference.weighted import weighted_ci, weighted_metric
 
     cells = {}
@@ -133,7 +133,7 @@ class _Draft:
         self.value = float(value)
 
     def refuses(self) -> bool:
-        """Return whether the statistic never has an interval; record the reason."""
+        """Return whether the statistic never has an interval; if so, record the reason."""
         why = getattr(self.statistic, "no_interval", "")
         if why:
             self.reason = f"no interval: {why}"

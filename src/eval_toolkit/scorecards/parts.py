@@ -56,7 +56,7 @@ def quoted(text: str) -> str:
 
 
 def json_string(text: str) -> str:
-    r"""Return a text as a JSON string of printable characters.
+    r"""Return a string as a JSON string of printable characters.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def parse_part(text: str) -> dict[str, str]:
 
 
 def read_part(text: str) -> tuple[dict[str, str], str]:
-    """Parse the part at the beginning of a text; return it and the rest, empty or after a slash.
+    """Parse the part at the beginning of a string; return it and the rest.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def _key(rest: str, text: str) -> tuple[str, str]:
             return key, after[1:].lstrip()
     elif bare := _KEY.match(rest):
         return bare[1], rest[bare.end() :]
-    raise _malformed(text, "it must read like language=de, with & between several, or all")
+    raise _malformed(text, "write conditions such as language=de, joined by &, or all")
 
 
 def _value(rest: str, text: str) -> tuple[str, str]:
@@ -139,7 +139,7 @@ def _value(rest: str, text: str) -> tuple[str, str]:
             raise _malformed(text, 'a value is missing; an empty one is written ""')
         value, rest = bare[0], rest[bare.end() :].lstrip()
     if rest and rest[0] not in "&/":
-        raise _malformed(text, 'a value with such signs is written in double quotes, as in "a & b"')
+        raise _malformed(text, 'a value with special characters must be quoted, as in "a & b"')
     return value, rest
 
 

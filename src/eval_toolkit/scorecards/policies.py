@@ -215,7 +215,7 @@ def _bounds_ci(
     bounds: tuple[float, float],
     confidence: float,
 ) -> list[float] | None:
-    """Return an interval of the mean of some units, valid for any values of failures."""
+    """Return an interval for the mean of some units that is valid for any values of failures."""
     from eval_toolkit.inference.missing import bounded_mean
 
     keep = mine & ends["worst"][1] & ends["best"][1]
@@ -258,7 +258,7 @@ def _unit_values(
 def _whatever_was_voted(
     given: tuple[FloatArray, BoolArray], failed: BoolArray, value: float
 ) -> tuple[FloatArray, BoolArray]:
-    """Return maj@k with units of unknown votes at a bound, since one vote can change a majority."""
+    """Return maj@k with units at a bound if their votes are unknown, since one vote may decide."""
     values, there = given
     return np.where(failed, value, values), there
 

@@ -12,7 +12,11 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.calibration_intervals import calibration_statistic
 from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic
 from eval_toolkit.inference.prepared import Columns
-from eval_toolkit.inference.shifted import ShiftedAveragePrecision, ShiftedError, ShiftedMean
+from eval_toolkit.inference.prevalence_shift import (
+    ShiftedAveragePrecision,
+    ShiftedError,
+    ShiftedMean,
+)
 from eval_toolkit.inference.statistics import (
     AtThreshold,
     AveragePrecision,

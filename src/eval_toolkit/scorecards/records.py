@@ -56,7 +56,7 @@ class Records(Displayed):
 
     @property
     def texts(self) -> dict[str, Strings]:
-        """Text columns, with None for missing texts."""
+        """String columns, with None for missing values."""
         return {name: one for name, one in self.columns.items() if is_text(one)}
 
     @classmethod
@@ -101,7 +101,7 @@ class Records(Displayed):
         Raises
         ------
         InvalidInputError
-            If a column is not a sequence of numbers or texts, lengths differ, a pair of id and
+            If a column is not a sequence of numbers or strings, lengths differ, a pair of id and
             attempt occurs twice, a unit has two groups or content hashes, or an "ok" value is not
             finite.
 
@@ -201,7 +201,7 @@ class Records(Displayed):
                 content_hash(item, int(label)) for item, label in zip(inputs, labels, strict=True)
             ]
             if unit_id is None:
-                apart = _told_apart(group, slices, len(labels))
+                apart = _distinguishing_columns(group, slices, len(labels))
                 unit_id = unit_ids(hashes, scores.tolist(), *apart)
         return cls.from_columns(
             {"label": labels.astype(np.float64), "score": scores},
@@ -279,7 +279,7 @@ class Records(Displayed):
 
 
 def is_text(column: NDArray[Any]) -> bool:
-    """Return whether a column holds texts.
+    """Return whether a column contains strings.
 
     Examples
     --------
@@ -322,7 +322,7 @@ def unit_starts(unit_id: NDArray[Any]) -> IntArray:
     return np.flatnonzero(starts).astype(np.int64)
 
 
-def _told_apart(
+def _distinguishing_columns(
     group: Sequence[Any] | ArrayLike | None,
     slices: Mapping[str, Sequence[Any] | ArrayLike] | None,
     n: int,
@@ -333,7 +333,7 @@ def _told_apart(
 
 
 def repeated(text: str, n: int) -> Strings:
-    """Return an array of one text for n records, stored only once.
+    """Return an array with the same string for n records, which is stored only once.
 
     Examples
     --------
@@ -344,7 +344,7 @@ def repeated(text: str, n: int) -> Strings:
 
 
 def where_is(texts: Strings, text: str) -> BoolArray:
-    """Return a mask of the texts equal to a given one; constant time for a `repeated` text.
+    """Return a mask of the strings equal to a given one; constant time for a `repeated` array.
 
     Examples
     --------
@@ -361,7 +361,7 @@ def _is_repeated(texts: Strings) -> bool:
 
 
 def _at(texts: Strings, at: NDArray[Any]) -> Strings:
-    """Return the texts at the given positions; a `repeated` text is still stored only once."""
+    """Return the strings at the given positions; a `repeated` array remains compact."""
     if _is_repeated(texts):
         n = int(np.count_nonzero(at)) if at.dtype == np.bool_ else len(at)
         return np.broadcast_to(texts[0], n)
@@ -383,7 +383,7 @@ def _positions(rows: ArrayLike, n: int) -> NDArray[Any]:
     if at.size == 0:
         return at.reshape(-1).astype(np.int64)
     if at.ndim != 1 or at.dtype.kind not in "iu":
-        raise InvalidInputError(f"`rows` must hold positions or be a mask, got {rows!r}")
+        raise InvalidInputError(f"`rows` must contain positions or be a mask, got {rows!r}")
     outside = (at < -n) | (at >= n)
     if outside.any():
         row = int(np.argmax(outside))
@@ -394,7 +394,7 @@ def _positions(rows: ArrayLike, n: int) -> NDArray[Any]:
     again = np.setdiff1d(np.arange(len(at)), np.unique(at, return_index=True)[1])
     if len(again):
         raise InvalidInputError(
-            f"rows[{again[0]}] is {at[again[0]]}, as before; each record may be taken only once"
+            f"rows[{again[0]}] is {at[again[0]]}, as before; each record may be selected only once"
         )
     return at
 
@@ -469,7 +469,7 @@ def _whole_numbers(values: ArrayLike, name: str, n: int) -> IntArray:
     numbers = np.asarray(values)
     _length(numbers, name, n)
     if n and numbers.dtype.kind not in "iu":
-        raise InvalidInputError(f"`{name}` must hold integers, got {numbers.dtype}")
+        raise InvalidInputError(f"`{name}` must contain integers, got {numbers.dtype}")
     return numbers.astype(np.int64)
 
 
@@ -484,7 +484,7 @@ def _number(value: Any, name: str, row: int) -> float:
         return 0.0 if value is None else validation.as_float(value)
     except (TypeError, ValueError, OverflowError):
         raise InvalidInputError(
-            f"{name}[{row}] is {value!r}; a column must contain only numbers or only texts, or None"
+            f"{name}[{row}] is {value!r}; a column must contain only numbers or only strings, or None"
         ) from None
 
 
@@ -519,7 +519,7 @@ def _texts(values: Any, name: str, absent: BoolArray, states: Strings) -> String
     bad = (states == "ok") & absent
     if bad.any():
         raise InvalidInputError(
-            f"{name}[{int(np.argmax(bad))}] is None; an 'ok' value must be a text (use a status of "
+            f"{name}[{int(np.argmax(bad))}] is None; an 'ok' value must be a string (use a status of "
             "'skipped' or 'error')"
         )
     pairs = zip(values, states.tolist(), strict=True)

@@ -111,7 +111,7 @@ def _counted(
             )
         if is_text(records.columns[column]) and not texts:
             raise InvalidInputError(
-                f"the column {column!r} holds texts, which have no mean; for metrics of texts, use "
+                f"the column {column!r} contains strings, which have no mean; for metrics of strings, use "
                 "metric_specs.from_columns"
             )
     states = [records.status[column] for column in columns]
@@ -165,7 +165,7 @@ def reduce_attempts(
 
 
 def _of(texts: NDArray[Any], rows: BoolArray) -> NDArray[Any]:
-    """Return the texts of the given rows, without a copy if all rows are selected."""
+    """Return the strings in the given rows, without a copy if all rows are selected."""
     return texts if rows.all() else texts[rows]
 
 
@@ -175,7 +175,7 @@ def pooled(
     """Return every attempt as a row; the attempts at a unit are resampled together.
 
     With ``scored``, the columns are labels and scores, and a failed score may count as 0. Otherwise
-    columns may contain texts, and failed rows are excluded.
+    columns may contain strings, and failed rows are excluded.
     """
     failed_is = 0.0 if scored else None
     counted = _counted(records, columns, options, failed_is, scored, texts=not scored)
@@ -204,7 +204,7 @@ def _together(
     odd = ~np.isin(values, (0.0, 1.0))
     if odd.any():
         raise InvalidInputError(
-            f"{spec.name} needs a column of 0 and 1, but {spec.column!r} holds "
+            f"{spec.name} needs a column of 0 and 1, but {spec.column!r} contains "
             f"{float(values[odd][0]):g}"
         )
     if spec.answer is not None:

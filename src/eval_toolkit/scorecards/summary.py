@@ -169,7 +169,7 @@ def summarise(
 
 
 def _of_column(spec: MetricSpec, records: Records, options: Options) -> MetricSpec:
-    """Return the spec with the kind inferred from the whole column, used in all slices."""
+    """Return the spec with the type inferred from the whole column, which applies to all slices."""
     if not is_of_column(spec) or spec.column not in records.numbers:
         return spec
     measured = records.status[spec.column] == "ok"
@@ -187,7 +187,7 @@ def _of_column(spec: MetricSpec, records: Records, options: Options) -> MetricSp
 
 
 def _of_part(spec: MetricSpec, whole: MetricSpec, records: Records, part: Records) -> MetricSpec:
-    """Return the spec of a part; without repeated attempts in the part, nothing is averaged."""
+    """Return the spec for a part; without repeated attempts in the part, nothing is averaged."""
     if not is_of_column(spec) or spec.k is not None or spec.column not in part.numbers:
         return whole
     there = part.unit_id[part.status[spec.column] == "ok"]
@@ -257,7 +257,7 @@ def _nothing(units: Units, why: str) -> MetricResult:
 def _is_unbounded(
     n_errors: int, spec: ColumnSpec | SumsSpec | StatisticSpec, options: Options
 ) -> bool:
-    """Return whether failures must count as the worst value but there is none."""
+    """Return whether failures must count as the worst value although there is none."""
     neither = is_of_column(spec) and spec.higher_is_better is None
     as_zero = options.on_error == "as_zero" and n_errors > 0
     return as_zero and not neither and value_of_failure(spec) is None
@@ -310,7 +310,7 @@ def _scored_cells(
 
 
 def _pooled_cell(cell: MetricResult, spec: ScoreSpec, units: Units) -> MetricResult:
-    """Add the columns and the direction to the cell of a metric with attempts as rows."""
+    """Add the columns and the direction to the cell of a metric whose rows are attempts."""
     label, score = spec.columns
     details: dict[str, Any] = {"metric": spec.source, "label": label, "score": score}
     details["higher_is_better"] = spec.higher_is_better
@@ -318,7 +318,7 @@ def _pooled_cell(cell: MetricResult, spec: ScoreSpec, units: Units) -> MetricRes
 
 
 def _of_attempts(cell: MetricResult, units: Units, details: dict[str, Any]) -> MetricResult:
-    """Set the number of units instead of the number of attempts."""
+    """Replace the number of attempts by the number of units."""
     if units.n_units < units.plan.n_rows:
         details["n_attempts"] = units.plan.n_rows
     ci = None if cell.ci is None else replace(cell.ci, n_units=units.n_units)
@@ -330,7 +330,7 @@ def _noted(cell: MetricResult, note: str) -> MetricResult:
 
 
 def _mean_cell(units: Units, spec: ColumnSpec, options: Options, why: str) -> MetricResult:
-    """Return the mean over units with a closed-form interval if available, else the bootstrap."""
+    """Return the mean over units with a closed-form interval if available, else a bootstrap interval."""
     if _is_unbounded(units.n_errors, spec, options):
         return _counted(_unbounded(units.n_errors, spec), units)
     values = units.values[spec.column]
@@ -394,7 +394,7 @@ def _jackknifed(columns: Sequence[FloatArray], spec: SumsSpec, plan: Plan) -> fl
 
 
 def _left_out(cell: MetricResult, spec: ColumnSpec, options: Options) -> MetricResult:
-    """Note failures that are excluded under "as_zero" because neither direction is worse."""
+    """Add a note on failures excluded under "as_zero" because neither direction is worse."""
     if options.on_error != "as_zero" or not cell.n_errors or spec.higher_is_better is not None:
         return cell
     note = f"{cell.n_errors} errors are excluded: neither direction is worse"
@@ -505,7 +505,7 @@ def _closed_form(
 def _default(
     values: FloatArray, plan: Plan, spec: ColumnSpec, confidence: float
 ) -> tuple[BootstrapCI | None, str]:
-    """Return the default interval for the kind of column and ""; if None, the reason."""
+    """Return the default interval for the type of column and ""; if None, the reason."""
     try:
         ci = mean_interval(
             values,

@@ -1,4 +1,4 @@
-"""Common parts of splitters: folds from row numbers, groups, and validation."""
+"""Common code of splitters: folds from row numbers, groups, and validation."""
 
 from typing import Any
 
@@ -94,5 +94,5 @@ def enough_groups(slice_: EvalSlice, n_groups: int, k: int) -> None:
 
 
 def sklearn_seed(seed: int) -> int:
-    """Return a seed valid for scikit-learn: itself below 2**32, else one derived from it."""
+    """Return a seed valid for scikit-learn: unchanged below 2**32, else a derived one."""
     return seed if seed < 1 << 32 else derive_seed(seed, "scikit-learn") >> 32

@@ -1,4 +1,4 @@
-"""Splitters in time order: training rows precede test rows."""
+"""Splitters in chronological order: training rows precede test rows."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         joined_choice,
     )
     from eval_toolkit.tasks.answers import answer_key_to_index
-    from eval_toolkit.tasks.asking import ask
     from eval_toolkit.tasks.base import BaseTask
     from eval_toolkit.tasks.composed import Task
     from eval_toolkit.tasks.declared import read_task_file
@@ -47,8 +46,9 @@ if TYPE_CHECKING:
     from eval_toolkit.tasks.running import run_task
     from eval_toolkit.tasks.shots import FewshotLeakage, SharedQuestion, fewshot_leakage
     from eval_toolkit.tasks.specs import ChoicesSpec, CompletionSpec, DataSpec, Prompt
-    from eval_toolkit.tasks.stopped import stopped_card, stopped_cell
+    from eval_toolkit.tasks.stopped_cells import stopped_card, stopped_cell
     from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
+    from eval_toolkit.tasks.stopping_watch import Asked, Decision, Watch, ask_until
     from eval_toolkit.tasks.stored_answers import grade_answers
     from eval_toolkit.tasks.styles import (
         BPBStyle,
@@ -81,7 +81,7 @@ if TYPE_CHECKING:
         Role,
         Sample,
     )
-    from eval_toolkit.tasks.watching import Asked, Decision, Watch, ask_until
+    from eval_toolkit.tasks.ungraded import ask
 
 __all__ = [
     "CHATML",
@@ -173,7 +173,7 @@ __getattr__ = names_on_use(
     __name__,
     {
         "answers": "answer_key_to_index",
-        "asking": "ask",
+        "ungraded": "ask",
         "base": "BaseTask",
         "composed": "Task",
         "declared": "read_task_file",
@@ -196,7 +196,7 @@ __getattr__ = names_on_use(
         "shots": "FewshotLeakage SharedQuestion fewshot_leakage",
         "specs": "ChoicesSpec CompletionSpec DataSpec Prompt",
         "stored_answers": "grade_answers",
-        "stopped": "stopped_card stopped_cell",
+        "stopped_cells": "stopped_card stopped_cell",
         "stopping": "UntilDecided UntilWidth",
         "styles": ("BPBStyle ClozeStyle MCCompletionStyle MCStyle format_mc_prompt letters"),
         "suites": "Aggregate Leaf Suite SuiteRun SuiteValue load_suite run_suite",
@@ -205,6 +205,6 @@ __getattr__ = names_on_use(
             "NO_SUBJECT Completion Item Loglikelihood Message Part RawCompletion "
             "RawLoglikelihood ResponseType Role Sample"
         ),
-        "watching": "Asked Decision Watch ask_until",
+        "stopping_watch": "Asked Decision Watch ask_until",
     },
 )

@@ -1,4 +1,4 @@
-"""Parsing of choices in common dataset formats, and of the choice denoted by an answer."""
+"""Parsing of choices in common dataset formats, and of answers that denote a choice."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -85,7 +85,7 @@ def read_choices(value: Any, place: str) -> Choices:
     else:
         raise InvalidInputError(
             f"{place}: the choices are {type(value).__name__} {value!r:.60}; they must be a list "
-            "(set parse=true for a list written as text)"
+            "(set parse=true for a list in a string)"
         )
     return _checked(found, place)
 
@@ -126,7 +126,7 @@ def right_choices(
 
 
 def _kind(answer: Any, found: Choices, place: str) -> str:
-    """Return the interpretation of an answer; raise if it is ambiguous."""
+    """Return how an answer denotes a choice; raise if it is ambiguous."""
     if found.labels:
         return "label"
     if not isinstance(answer, str):

@@ -297,7 +297,7 @@ class BaseTask(TaskPrompts[SubjectT]):
             )
         if isinstance(choices, str) or not all(isinstance(choice, str) for choice in choices):
             raise InvalidTypeError(
-                f"{place_of(item)}: the choices are {choices!r}; they must be texts"
+                f"{place_of(item)}: the choices are {choices!r}; they must be strings"
             )
         scored = [joined_choice(prompt_end, choice) for choice in choices]
         if self.shuffle_choices and self.TASK_STYLER is None:

@@ -1,4 +1,4 @@
-"""`Task`: a task composed of data, prompt, response and graders."""
+"""`Task`: a task composed of data, prompt, response type and graders."""
 
 import difflib
 import re
@@ -260,7 +260,7 @@ class Task(BaseTask[str]):
         return self._rendered(self._prompt.instruction, item)
 
     def _is_styled(self, item: Mapping[str, Any]) -> bool:
-        """Return whether an item uses the style; items without choices may be answered freely."""
+        """Return whether an item uses the style; items without choices may be open-ended."""
         if self.TASK_STYLER is None or not isinstance(self._response, ChoicesSpec):
             return False
         return self.RESPONSE_TYPE is not ResponseType.COMPLETION or not self._response.absent(item)

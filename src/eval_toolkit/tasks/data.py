@@ -41,7 +41,7 @@ class Source(Protocol):
         ...
 
     def describe(self) -> dict[str, Any]:
-        """Return the path, the revision, the hash and the files, as JSON types."""
+        """Return the path, the revision, the hash and the files, as a JSON-serialisable dict."""
         ...
 
 
@@ -58,7 +58,7 @@ class MemorySource:
         }
 
     def subjects(self) -> list[str]:
-        """Return an empty list: the rows are not divided by subject."""
+        """Return an empty list, because the rows are not divided by subject."""
         return []
 
     def rows(self, split: str, subject: str | None) -> list[Row]:
@@ -76,7 +76,7 @@ class MemorySource:
 
 
 def rows_hash(splits: Mapping[str, Sequence[Row]]) -> str:
-    """Return a sha256 of all rows of all splits."""
+    """Return the SHA-256 hash of all rows of all splits."""
     parts = (
         f"{split}\n" + "\n".join(content_hash(row, None) for row in splits[split])
         for split in sorted(splits)
@@ -177,7 +177,7 @@ class FileSource:
         return self._given.replace(_SPLIT, split)
 
     def _paths(self, split: str, subject: str | None) -> list[tuple[Path, bool]]:
-        """Return the files of a split, and whether each must name the split itself."""
+        """Return the files of a split, and whether each file name must contain the split's name."""
         pattern = self._pattern(split)
         if pattern is None:
             raise InvalidInputError(
@@ -281,7 +281,7 @@ class HubSource:
         self._hashes: dict[str, str] = {}
 
     def subjects(self) -> list[str]:
-        """Return an empty list: the task names the configurations of a dataset."""
+        """Return an empty list, because the task names the configurations of a dataset."""
         return []
 
     def rows(self, split: str, subject: str | None) -> list[Row]:

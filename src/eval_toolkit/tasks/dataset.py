@@ -61,7 +61,7 @@ class TaskData(Generic[SubjectT]):
             raise MissingFileError(f"{file}: no such file; it must list the revisions of datasets")
         pins = read_json(file)
         if not isinstance(pins, dict):
-            raise ArtifactError(f"{file}: holds {pins!r:.60}; it must map datasets to revisions")
+            raise ArtifactError(f"{file}: contains {pins!r:.60}; it must map datasets to revisions")
         if self.DATASET_PATH not in pins:
             raise ArtifactError(f"{file}: there is no revision of {self.DATASET_PATH!r}")
         return str(pins[self.DATASET_PATH])
@@ -156,7 +156,7 @@ class TaskData(Generic[SubjectT]):
         return [f"{first} (and in {more} more places)" if more else first]
 
     def _items(self, subject: Any, split: str) -> list[Item]:
-        """Return the items of one subject's split (cached)."""
+        """Return the items of a split of one subject (cached)."""
         name = subject_name(subject)
         if name not in self._splits:
             loaded = self._load_dataset(subject)

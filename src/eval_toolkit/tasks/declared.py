@@ -19,15 +19,15 @@ from eval_toolkit.tasks.types import NO_SUBJECT
 __all__ = ["OPTIONS", "Declaration", "read_declaration", "read_tables", "read_task_file"]
 
 _TEXT, _TEXTS, _INT, _BOOL, _FIELD, _MAP = (
-    "a text",
-    "a list of texts",
+    "a string",
+    "a list of strings",
     "a number",
     "true or false",
     ("a field: its name, or a table with 'field'"),
     "a table",
 )
-_CHOICES = "a field, or a list of texts"
-_PAIRS = "a list of pairs of texts"
+_CHOICES = "a field, or a list of strings"
+_PAIRS = "a list of pairs of strings"
 _KEYS: Mapping[str, Mapping[str, str]] = {
     "task": {
         **dict.fromkeys(
@@ -268,7 +268,7 @@ def read_tables(file: Path) -> Mapping[str, Any]:
     payload = read_document(file)
     if not isinstance(payload, dict):
         raise InvalidInputError(
-            f"{file}: holds {type(payload).__name__}; it must hold tables such as [task]"
+            f"{file}: contains {type(payload).__name__}; it must contain tables such as [task]"
         )
     return payload
 

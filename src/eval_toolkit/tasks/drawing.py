@@ -51,7 +51,7 @@ def _draw_of(sample: Sample) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Drawn:
+class DrawnUnits:
     """Units in drawn order, individually or by group.
 
     The mean over all units equals the mean over draws of ``middle + Σ share × (value − middle)``,
@@ -70,7 +70,7 @@ class Drawn:
     """Weight of each unit; 1 if units are drawn individually and weighted equally."""
 
     @classmethod
-    def of(cls, samples: Sequence[Sample], *, macro: bool = False) -> "Drawn":
+    def of(cls, samples: Sequence[Sample], *, macro: bool = False) -> "DrawnUnits":
         """Group samples in drawn order into draws; ``macro`` weights all subjects equally."""
         draws = [_draw_of(sample) for sample in samples]
         starts = [n for n, draw in enumerate(draws) if n == 0 or draw != draws[n - 1]]
@@ -147,12 +147,12 @@ def known_values(records: Records, spec: ColumnSpec) -> dict[str, tuple[float, f
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Looks:
-    """Confidence intervals after each draw, up to the first one with an unknown unit."""
+    """Confidence intervals after each draw, up to the first draw with an unknown unit."""
 
     low: FloatArray
     high: FloatArray
     means: FloatArray
-    drawn: Drawn
+    drawn: DrawnUnits
     confidence: float
     method: str
     n_sound: int
@@ -179,7 +179,7 @@ class Looks:
 
 
 def looks(
-    drawn: Drawn,
+    drawn: DrawnUnits,
     known: Known,
     bounds: tuple[float, float],
     *,

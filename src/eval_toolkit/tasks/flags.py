@@ -96,7 +96,7 @@ class Flags:
         return True
 
     def describe(self) -> dict[str, Any]:
-        """Return the entry for the manifest, as JSON types."""
+        """Return the entry for the manifest, as a JSON-serialisable dict."""
         return {
             "field": self.field,
             "asked": list(self.ok),
@@ -130,7 +130,7 @@ class Flags:
 
 
 def _plain(mark: Any) -> str:
-    """Return a mark in lower case, with spaces between its words."""
+    """Return a mark in lower case, with single spaces between its words."""
     text = "" if mark is None else str(mark)
     return " ".join(text.casefold().replace("_", " ").replace("-", " ").split())
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders import ColumnInfo, load_grader
 from eval_toolkit.graders.base import TEXT, columns_of
 from eval_toolkit.graders.code import CodeTests
-from eval_toolkit.graders.judges.asking import AskingGrader, apart, judges_in
+from eval_toolkit.graders.judges.requests import AskingGrader, apart, judges_in
 from eval_toolkit.graders.loading import fitting_graders
 from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.models.responses.reasoning import cut_off_notes
@@ -32,16 +32,14 @@ from eval_toolkit.tasks.measuring import (
     n_cut_off,
 )
 from eval_toolkit.tasks.scorecards import task_metrics, task_scorecard
+from eval_toolkit.tasks.stopping_outcome import StoppingOutcome
 from eval_toolkit.tasks.types import Sample
-
-if TYPE_CHECKING:
-    from eval_toolkit.tasks.ended import Ended
 
 GraderLike: TypeAlias = Grader | str | Mapping[str, Any] | Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measuring:
+class GradingSettings:
     """Settings of grading and summaries."""
 
     graders: tuple[Grader, ...]
@@ -65,7 +63,7 @@ class Measuring:
         maj_at: Sequence[int],
         summary: SummarySpec,
         attempts: int,
-    ) -> Measuring:
+    ) -> GradingSettings:
         """Create the settings; all are validated before any request is sent."""
         if isinstance(graders, (str, Mapping)):
             raise InvalidTypeError(f"`graders` must be a list; write [{graders!r}]")
@@ -125,7 +123,7 @@ class Measuring:
         )
 
     def records_of(self, task: BaseTask[Any]) -> Callable[..., Records]:
-        """Return a function from samples and outcomes to records."""
+        """Return a function that converts samples and outcomes to records."""
         return partial(measure, task, graders=self.graders)
 
     def graded(
@@ -134,7 +132,7 @@ class Measuring:
         samples: Sequence[Sample],
         outcomes: Sequence[JobResult],
         config: Mapping[str, Any],
-        ended: Ended | None = None,
+        ended: StoppingOutcome | None = None,
         records: Records | None = None,
     ) -> Graded:
         """Return records and cells; with a stopping rule, only for the counted samples.
@@ -191,7 +189,7 @@ def _contained(
     records: Records,
     graders: Sequence[Grader],
 ) -> list[str]:
-    """Return a note if many answers that are marked wrong contain a reference as words."""
+    """Return a note if many answers marked wrong contain a reference as a sequence of words."""
     from eval_toolkit.graders.match import Match  # not needed by graders of choices
     from eval_toolkit.graders.texts import ExactMatch, Includes
 

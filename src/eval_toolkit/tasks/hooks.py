@@ -53,7 +53,7 @@ class TaskPrompts(TaskData[SubjectT]):
         raise NotImplementedError(f"{type(self).__name__}._get_correct_index")
 
     def _styled(self, item: dict[str, Any]) -> tuple[TaskStyler, list[str], int]:
-        """Return the styler, with the choices in the order of this item, and the correct index."""
+        """Return the styler with the choices in the order of this item, and the correct index."""
         if self.TASK_STYLER is None:
             raise NotImplementedError(
                 f"{type(self).__name__} has no TASK_STYLER and lacks a hook: define "
@@ -104,7 +104,7 @@ class TaskPrompts(TaskData[SubjectT]):
             truth = truth[0] if truth else None
         if not isinstance(truth, str):
             raise InvalidTypeError(
-                f"{place_of(item)}: the answer of an example must be text, got {truth!r}; define "
+                f"{place_of(item)}: the answer of an example must be a string, got {truth!r}; define "
                 "_get_fewshot_target_text"
             )
         cue = self._get_cue_text(item)
@@ -119,7 +119,7 @@ class TaskPrompts(TaskData[SubjectT]):
         return None
 
     def _get_context(self, item: dict[str, Any]) -> Any:
-        """Return further context for the graders."""
+        """Return additional context for the graders."""
         return None
 
     def _get_instruction_messages(self, item: dict[str, Any]) -> list[Message]:
@@ -127,12 +127,12 @@ class TaskPrompts(TaskData[SubjectT]):
         text = self._get_instruction_text(item)
         if not isinstance(text, str) or not text:
             raise InvalidInputError(
-                f"{place_of(item)}: the question is {text!r}; it must have text"
+                f"{place_of(item)}: the question is {text!r}; it must not be empty"
             )
         return [Message(Role.USER, text)]
 
     def post_process_generated_completion(self, text: str, sample: Sample | None = None) -> str:
-        """Return the graded part of a generated text; by default all of it."""
+        """Return the part of a generated text to grade; by default all of it."""
         return text
 
     def construct_prompt(self, item: dict[str, Any]) -> list[Message]:
@@ -199,7 +199,7 @@ class TaskPrompts(TaskData[SubjectT]):
         return shot
 
     def _sample_fewshot_examples(self, item: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return ``num_fewshot`` other items, drawn per item, without duplicates of the item."""
+        """Return ``num_fewshot`` other items, drawn per item and different from it."""
         if not self.num_fewshot:
             return []
         unit_id, digest = identity_of(item, self.ID_FIELD)

@@ -30,7 +30,7 @@ _LONGEST_GROUP = 64
 
 
 def question_of(item: Mapping[str, Any]) -> str | None:
-    r"""Return the question of an item in the data; None if no known field contains it.
+    r"""Return the question of an item; None if no known field contains it.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def _keys(rows: Sequence[Mapping[str, Any]], field: str, place: str) -> list[str
         else:
             what = f"is {value!r}" if field in row else "is missing"
             raise MissingColumnError(
-                f"{place}, row {n}: the key {field!r} {what}; every key must be a text or a number"
+                f"{place}, row {n}: the key {field!r} {what}; every key must be a string or a number"
             )
     return list(keys)
 

@@ -1,4 +1,4 @@
-"""Interim grades of a task's answers, while others are still pending."""
+"""Interim grades of a task's answers while others are pending."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from eval_toolkit.graders.code import CodeTests
-from eval_toolkit.graders.judges.asking import is_judge
+from eval_toolkit.graders.judges.requests import is_judge
 from eval_toolkit.runs.interim import Grading
 from eval_toolkit.tasks.measuring import grader_columns, measure
 

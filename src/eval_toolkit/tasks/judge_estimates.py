@@ -1,9 +1,9 @@
-"""Estimate of the requests of a run's judges, and of their cost."""
+"""Estimate of the number and cost of requests to a run's judges."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from eval_toolkit.graders.judges.asking import AskingGrader
+from eval_toolkit.graders.judges.requests import AskingGrader
 from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.models.responses import RawCompletion
 from eval_toolkit.models.runner import Job, JobResult
@@ -31,7 +31,7 @@ def estimate_judges(
     """Estimate the requests, tokens and cost of the judges of a run.
 
     The entry of a judge has ``requests``, ``prompt_tokens``, ``completion_tokens`` (at most) and ``cost``
-    (None without prices). Answers are assumed to have their maximum length, or 256 tokens
+    (None if there are no prices). Answers are assumed to have their maximum length, or 256 tokens
     without a limit, and prompts one token per four characters. ``judges`` are as returned by
     `judges_in`.
 

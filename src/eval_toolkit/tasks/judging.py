@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from eval_toolkit._internal.hashing import canonical_json
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.graders.judges.asking import AskingGrader, apart, judge_jobs
+from eval_toolkit.graders.judges.requests import AskingGrader, apart, judge_jobs
 from eval_toolkit.models.requests import request_hash
 from eval_toolkit.models.runner import JobResult
 from eval_toolkit.runs import Run

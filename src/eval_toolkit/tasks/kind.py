@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit.errors import ArtifactError, InvalidInputError
-from eval_toolkit.graders.judges.asking import AskingGrader, judge_jobs, judge_of
+from eval_toolkit.graders.judges.requests import AskingGrader, judge_jobs, judge_of
 from eval_toolkit.models.responses.reasoning import Tags
 from eval_toolkit.models.runner import Job, JobResult, JobResults
 from eval_toolkit.models.runner.engine import CONCURRENCY
@@ -24,7 +24,7 @@ from eval_toolkit.runs.resuming import shown_setting
 from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.runs.units import Unit
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.grading import Measuring
+from eval_toolkit.tasks.grading import GradingSettings
 from eval_toolkit.tasks.measuring import built_responses
 from eval_toolkit.tasks.references import sample_units
 from eval_toolkit.tasks.types import Sample
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.interim import Grading
     from eval_toolkit.runs.selected_units import StoredUnit
     from eval_toolkit.runs.shards import Shard
-    from eval_toolkit.tasks.ended import Ended
-    from eval_toolkit.tasks.watching import Watch
+    from eval_toolkit.tasks.stopping_outcome import StoppingOutcome
+    from eval_toolkit.tasks.stopping_watch import Watch
 
 _SETTINGS = ("response_type", "num_fewshot", "seed", "shuffle_choices", "user_prompt_suffix")
 """Settings of a task that determine its prompts and references, apart from data and code."""
@@ -53,10 +53,10 @@ def at_once(model: Any, concurrency: int | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Raw attempts of a task: answers, verdicts, and the outcome of the stopping rule."""
+    """Attempts at a task: answers, verdicts, and the outcome of the stopping rule."""
 
     outcomes: Sequence[JobResult]
-    ended: Ended | None = None
+    ended: StoppingOutcome | None = None
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class TaskKind(Kind[Answers]):
     """A task evaluated with a model."""
 
     task: BaseTask[Any]
-    measuring: Measuring
+    measuring: GradingSettings
     samples: Sequence[Sample]
     settings: Mapping[str, Any]
     """Configuration other than task, model and graders."""
@@ -86,8 +86,8 @@ class TaskKind(Kind[Answers]):
 
     @classmethod
     def show(cls, unit: StoredUnit) -> Sequence[Block]:
-        """Return the prompt, choices or answer, reasoning, reference and verdicts of a unit."""
-        from eval_toolkit.tasks.showing import sample_blocks
+        """Return the prompt, choices or answer, reasoning, reference and verdicts for a unit."""
+        from eval_toolkit.tasks.sample_display import sample_blocks
 
         return sample_blocks(unit)
 
@@ -98,7 +98,7 @@ class TaskKind(Kind[Answers]):
 
     @classmethod
     def not_known(cls, config: Mapping[str, Any]) -> Sequence[str]:
-        """Return what a run cannot show, for its report."""
+        """Return what a run does not show, for its report."""
         return ["whether the model saw these questions in training"]
 
     @classmethod
@@ -183,13 +183,13 @@ class TaskKind(Kind[Answers]):
         return "ask for as many samples and attempts"
 
     def produce(self, context: Context) -> Answers:
-        """Query the model and then the judges, for all samples or until the stopping rule holds."""
+        """Query the model and then the judges, for all samples or until the stopping rule is satisfied."""
         if self.model is None:
             raise ArtifactError("there are only stored answers, and no model to query")
         if self.watch is None:
             context.expect(len(self.jobs))
             return Answers(self._part(context, self.jobs))
-        from eval_toolkit.tasks.ended import asked_until
+        from eval_toolkit.tasks.stopping_outcome import ask_until_decided
 
         concurrency = max(at_once(self.model, context.spec.concurrency), _SMALLEST_PART)
 
@@ -198,11 +198,11 @@ class TaskKind(Kind[Answers]):
             return JobResults(tuple(self._part(context, some)))
 
         records_of = self.measuring.records_of(self.task)
-        outcomes, ended = asked_until(self.watch, self.jobs, part, records_of, concurrency)
+        outcomes, ended = ask_until_decided(self.watch, self.jobs, part, records_of, concurrency)
         return Answers(outcomes, ended)
 
     def _part(self, context: Context, jobs: Sequence[Job]) -> list[JobResult]:
-        """Run some jobs, and query the judges about their answers."""
+        """Run some of the jobs, and query the judges about their answers."""
         assert self.model is not None  # noqa: S101 - checked by `produce`
         answers = [one for one in context.ask(self.model, jobs) if one is not None]
         judges = self.measuring.judges

@@ -56,7 +56,7 @@ class TaskInfo:
     description: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -196,7 +196,7 @@ def _resolved(text: str, options: dict[str, Any], origin: Origin) -> BaseTask[An
 
 
 def _refuse_unfit(text: str, options: Mapping[str, Any], made: Callable[..., Any]) -> None:
-    """Raise if an option does not fit a file of questions."""
+    """Raise if an option does not apply to a file of questions."""
     known = {*inspect.signature(made).parameters, *OPTIONS} - {"given", "sampling", "data", "rows"}
     for name in options:
         if name not in known:
@@ -211,7 +211,7 @@ def is_questions_file(text: str) -> bool:
 
 
 def _from_yaml(file: Path, options: Mapping[str, Any], allow_code: bool) -> BaseTask[Any]:
-    """Return the task of a YAML file in either of the two formats."""
+    """Return the task in a YAML file in either of the two formats."""
     from eval_toolkit.tasks.lm_eval.files import is_lm_eval, read_yaml
     from eval_toolkit.tasks.lm_eval.loading import load_lm_eval_task
 

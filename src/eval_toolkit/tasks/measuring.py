@@ -15,7 +15,7 @@ from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import ColumnInfo, Grade, load_grader
 from eval_toolkit.graders.base import columns_of
-from eval_toolkit.graders.judges.asking import Attempt, apart, is_judge, replies_in
+from eval_toolkit.graders.judges.requests import Attempt, apart, is_judge, replies_in
 from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.responses import (
     REASONING_TAGS,
@@ -27,7 +27,7 @@ from eval_toolkit.models.responses import (
 from eval_toolkit.models.responses.reasoning import CUT_OFF
 from eval_toolkit.models.runner import JobResult
 from eval_toolkit.protocols import Grader
-from eval_toolkit.runs.joining import joined
+from eval_toolkit.runs.multipart import joined
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.records import LARGEST_VALUE
 from eval_toolkit.tasks.types import NO_SUBJECT, Sample
@@ -52,7 +52,7 @@ _ROUNDING = 1e-9
 
 
 class Measurable(Protocol):
-    """Members of a task required to grade its answers."""
+    """Members of a task that are needed to grade its answers."""
 
     def post_process_generated_completion(self, text: str, sample: Any = None) -> str:
         """Return the text to be graded."""
@@ -153,7 +153,7 @@ def grader_columns(graders: Iterable[Grader]) -> dict[str, ColumnInfo]:
             if column in columns:
                 raise InvalidInputError(
                     f"graders {owners[column]!r} and {grader.name!r} both fill the column "
-                    f"{column!r}; give one of them another `name`"
+                    f"{column!r}; give one of them a different `name`"
                 )
             columns[column], owners[column] = info, grader.name
     if not columns:
@@ -176,7 +176,7 @@ class _Table:
         return cls({n: [] for n in names}, {n: [] for n in names}, {n: [] for n in names})
 
     def add(self, line: Mapping[str, float | str | Grade]) -> None:
-        """Append a row; an undeclared column is marked as skipped in the earlier rows."""
+        """Append a row; a column not declared before is marked as skipped in earlier rows."""
         if not line.keys() <= self.values.keys():
             for column in sorted(line.keys() - self.values.keys()):
                 self.values[column] = [None] * self.n
@@ -203,7 +203,7 @@ def _graded(
     columns: Mapping[str, ColumnInfo],
     replies: Mapping[str, RawCompletion],
 ) -> Mapping[str, float | str | Grade] | Grade:
-    """Return the grades of a sample by column; if it has no answer, one grade for all columns."""
+    """Return the grades of a sample by column; if there is no answer, one grade for all columns."""
     response = answered(task, sample, outcome)
     if isinstance(response, Grade):
         return response
@@ -217,7 +217,7 @@ def _graded(
 
 
 def _without_answer(grade: float | str | Grade) -> Grade:
-    """Return the grade of an absent answer, with the reason for its absence."""
+    """Return the grade for a missing answer, with the reason why it is missing."""
     return Grade.of(grade, _NO_ANSWER)
 
 
@@ -251,7 +251,7 @@ def built_responses(
 
 
 def answered(task: Measurable, sample: Sample, outcome: JobResult | None) -> Any:
-    """Return the response to be graded; if there is none, the grade for all graders instead."""
+    """Return the response to grade, or the grade for all graders if there is none."""
     if outcome is None:
         return Grade.error("the model was not asked")
     error = outcome.error or getattr(outcome.response, "error", None)
@@ -288,7 +288,7 @@ def _read(value: Any, column: str, info: ColumnInfo) -> float | str | Grade:
     if info.text:
         if isinstance(value, str):
             return whole_text(value)
-        return Grade.error(f"the grade {column!r} is {value!r:.100}; it must be a text")
+        return Grade.error(f"the grade {column!r} is {value!r:.100}; it must be a string")
     if type(value) is not float or not math.isfinite(value):
         value = validation.number(value, "grade")
     if abs(value) > LARGEST_VALUE:
@@ -317,7 +317,7 @@ def _line(text: str) -> str:
 
 
 def n_cut_off(records: Records) -> int:
-    """Return the number of replies that end inside their reasoning, as stated by the reasons.
+    """Return the number of replies whose reasons state that they end inside their reasoning.
 
     Examples
     --------

@@ -40,11 +40,11 @@ class ItemOverlap:
 
     @property
     def share(self) -> float | None:
-        """Fraction of the item's n-grams that occur in the corpus; None without n-grams."""
+        """Fraction of the item's n-grams that occur in the corpus; None if there are no n-grams."""
         return self.n_found / self.n_grams if self.n_grams else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "unit_id": self.unit_id,
             "share": self.share,
@@ -73,7 +73,7 @@ class ContaminationEffect:
     n_unjudged: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         cells = ("overall", "clean", "dirty", "inflation", "gap")
         return {
             "column": self.column,
@@ -102,7 +102,7 @@ class Contamination(Displayed):
         return tuple(sorted(item.unit_id for item in self.items if item.flagged))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; only items with some overlap, in decreasing order of overlap."""
+        """Return a JSON-serialisable dict with the items that overlap, in decreasing order."""
         touched = sorted(
             (item for item in self.items if item.n_found),
             key=lambda item: (-(item.share or 0.0), item.unit_id),
@@ -158,7 +158,7 @@ class Contamination(Displayed):
             raise InvalidTypeError(f"`records` is {records!r:.60}; it must be Records")
         if column not in records.columns:
             have = ", ".join(map(repr, records.columns))
-            raise MissingColumnError(f"there is no column {column!r}; there are {have}")
+            raise MissingColumnError(f"there is no column {column!r}; the columns are {have}")
         options: dict[str, Any] = {"confidence": confidence, "n_resamples": n_resamples}
         options["seed"] = seed
         dirty, judged = self._marks(records)
@@ -307,7 +307,7 @@ def questions(task: BaseTask[Any], item: dict[str, Any]) -> list[str]:
 
 
 def answers(task: BaseTask[Any], item: Item) -> list[str]:
-    """Return the correct answers of an item as texts; the choice text instead of its letter."""
+    """Return the correct answers of an item as strings; the choice text instead of its letter."""
     if task.TASK_STYLER is not None:
         return [task._get_choices(item)[task._get_correct_index(item)]]
     truth = task._get_ground_truth(item)
@@ -413,7 +413,7 @@ _GAP = ms.from_sums("gap", _COLUMNS, _gap)
 
 
 def _marked(records: Records, column: str, dirty: BoolArray) -> Records:
-    """Return records whose sums yield the mean over all units and over the clean ones."""
+    """Return records whose sums yield the mean over all units and over the clean units."""
     value, clean = records.columns[column], (~dirty).astype(np.float64)
     there = records.status[column] == "ok"
     measured = np.where(there, value, 0.0)

@@ -12,16 +12,16 @@ from eval_toolkit.analysis.units import common_units
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidTypeError
 from eval_toolkit.graders import Grade
-from eval_toolkit.graders.judges.asking import Attempt, apart, replies_in
 from eval_toolkit.graders.judges.pairs import PairJudge
+from eval_toolkit.graders.judges.requests import Attempt, apart, replies_in
 from eval_toolkit.models.runner import Job, JobResult
 from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.provenance import redact_secrets
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.driver import drive
-from eval_toolkit.runs.joining import joined
 from eval_toolkit.runs.kinds import Graded, Identity, Kind
+from eval_toolkit.runs.multipart import joined
 from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.query_driver import outcomes_of
 from eval_toolkit.runs.specs import (
@@ -220,7 +220,7 @@ class PairsKind(Kind[list[JobResult]]):
         return sample_units(self.samples)
 
     def n_planned(self) -> int | None:
-        """Return None: the models are not queried."""
+        """Return None, because the models are not queried."""
         return None
 
     def produce(self, context: Context) -> list[JobResult]:
@@ -312,7 +312,7 @@ def _doubts(runs: tuple[Run, Run], config: Mapping[str, Any]) -> list[str]:
 
 
 def _known(run: Run) -> dict[str, Any]:
-    """Return the identifying properties of a run: a name alone is not unique."""
+    """Return the properties that identify a run, since its name may not be unique."""
     model = run.manifest["config"]["model"]["name"]
     digest = run.manifest["artifacts"][RESPONSES]["sha256"]
     return {"run_id": run.run_id, "model": str(model), "responses_sha256": str(digest)}

@@ -1,4 +1,4 @@
-"""Perturbations of questions: typos, letter case, white space, and paraphrases.
+"""Perturbations of questions: typos, letter case, whitespace, and paraphrases.
 
 A perturbation changes the wording of a question but not its identity: the unit and the content
 hash are unchanged, so runs with and without it are compared pairwise. Changes are drawn from the
@@ -48,8 +48,8 @@ class Perturbation:
     ----------
     kind : {"typos", "upper", "lower", "swap_case", "whitespace", "paraphrase"}
         "typos" inserts, deletes, transposes and replaces letters inside words; the case kinds
-        change whole words; "whitespace" adds spaces, tabs and line breaks to existing white
-        space; "paraphrase" inserts the text into a template.
+        change whole words; "whitespace" adds spaces, tabs and line breaks to existing
+        whitespace; "paraphrase" inserts the text into a template.
     probability : float, optional
         Probability that a letter (typos), a word (case), a space (whitespace) or the text
         (paraphrase) is changed. By default 0.05 for typos, 0.2 for whitespace and 1 otherwise.
@@ -127,7 +127,7 @@ class Perturbation:
         return perturbation_name(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         given = {name: getattr(self, name) for name in ("kind", "probability", "seed")}
         listed = {name: list(getattr(self, name)) for name in ("protect", "patterns")}
         own = {"typos": "edits", "paraphrase": "templates"}.get(self.kind)
@@ -171,7 +171,7 @@ class Perturbation:
         return template.replace(_TEXT, text)
 
     def _change(self, text: str, draw: Callable[[], float]) -> Callable[[str], str]:
-        """Return the function that perturbs one word, or the white space between two."""
+        """Return the function that perturbs one word, or the whitespace between two words."""
         p = float(self.probability or 0.0)
         if self.kind == "typos":
             letters = sorted({sign for sign in text.lower() if sign.isalpha()})
@@ -182,7 +182,7 @@ class Perturbation:
         return lambda word: cased(word) if draw() < p else word
 
     def _protected(self, text: str) -> bytearray:
-        """Return a mask with 1 for each protected character."""
+        """Return a mask that is 1 for each protected character."""
         kept = bytearray(len(text))
         for pattern in self._compiled:
             for match in pattern.finditer(text):
@@ -199,10 +199,10 @@ def perturbation_name(told: Mapping[str, Any]) -> str:
 
 def _texts(given: Any, name: str) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence):
-        raise InvalidTypeError(f"`{name}` is {given!r:.60}; it must be a list of texts")
+        raise InvalidTypeError(f"`{name}` is {given!r:.60}; it must be a list of strings")
     for at, text in enumerate(given):
         if not isinstance(text, str) or not text:
-            raise InvalidTypeError(f"{name}[{at}] is {text!r:.60}; it must be a text")
+            raise InvalidTypeError(f"{name}[{at}] is {text!r:.60}; it must be a string")
     return tuple(given)
 
 
@@ -297,7 +297,7 @@ def perturbed(task: BaseTask[SubjectT], perturbation: Perturbation) -> BaseTask[
 
 
 class _Perturbed(BaseTask[Any]):
-    """Overrides of a perturbed task."""
+    """Overrides for a perturbed task."""
 
     _plain: BaseTask[Any]
     _perturbations: tuple[Perturbation, ...]

@@ -35,13 +35,13 @@ WORST = "worst"
 
 @dataclass(frozen=True, slots=True)
 class RobustnessCell:
-    """Difference of a metric from the unperturbed run, for a perturbation or the worst case."""
+    """Difference in a metric from the unperturbed run, for a perturbation or the worst case."""
 
     perturbation: str
     difference: RunDifference
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {"perturbation": self.perturbation, **self.difference.to_dict()}
 
 
@@ -60,7 +60,7 @@ class Robustness(Displayed):
     """Notes on the comparison, for example that a run was stopped early."""
 
     def __getitem__(self, key: tuple[str, str]) -> RunDifference:
-        """Return the difference for a perturbation and metric, which must be in only one slice."""
+        """Return the difference for a perturbation and metric, which must occur in only one slice."""
         name, metric = key
         found = [
             cell.difference
@@ -79,7 +79,7 @@ class Robustness(Displayed):
         return [cell.to_dict() for cell in self.cells]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "run": self.run,
             "perturbations": list(self.perturbations),
@@ -199,7 +199,7 @@ def _named(given: Any) -> dict[str, Run]:
     else:
         raise InvalidTypeError(f"`perturbed_runs` is {given!r:.60}; it must contain runs or paths")
     if not named:
-        raise InvalidInputError("`perturbed_runs` is empty; give at least one run")
+        raise InvalidInputError("`perturbed_runs` is empty; pass at least one run")
     if WORST in named:
         raise InvalidInputError(
             f"the name {WORST!r} is reserved for the worst case; rename the perturbation"

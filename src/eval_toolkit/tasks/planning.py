@@ -12,7 +12,7 @@ from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, 
 from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.models.runner import Job
 from eval_toolkit.protocols import Model
-from eval_toolkit.runs.joining import PART
+from eval_toolkit.runs.multipart import PART
 from eval_toolkit.runs.specs import DecodingSpec
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 from eval_toolkit.tasks.base import BaseTask
@@ -266,10 +266,10 @@ class Estimate(Displayed):
     how: str
     """Method of counting tokens."""
     cost: float | None = None
-    """Maximum cost; cost of the prompts only if answers are unlimited; None without prices."""
+    """Maximum cost; cost of the prompts only if answers are unlimited; None if there are no prices."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
@@ -376,7 +376,7 @@ def _texts_read(request: Request, *, again: bool) -> list[str]:
 
 
 def request_text(request: Request) -> str:
-    """Return the entire content of a request as one text."""
+    """Return the entire content of a request as one string."""
     prompt = request.prompt
     said = prompt if isinstance(prompt, str) else "".join(turn.content for turn in prompt)
     return said + "".join(getattr(request, "continuations", ()))

@@ -41,7 +41,7 @@ class PositionResult:
     """Accuracy when the correct choice is at this position."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "label": self.label,
             "picked": self.picked.to_dict(),
@@ -68,7 +68,7 @@ class PositionDifference(Interval[float | None]):
     n_units: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         payload = asdict(self)
         payload.pop("reason")
         return payload
@@ -111,7 +111,7 @@ class PositionBias(Displayed):
         return self.test.p_value <= round(1.0 - self.confidence, 12)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "positions": [one.to_dict() for one in self.positions],
             "accuracy": self.accuracy.to_dict(),
@@ -261,7 +261,7 @@ def _records(run: Any, at: int) -> Records:
 
 @dataclass(frozen=True)
 class _Picks:
-    """Picked position of each unit under each rotation of its choices."""
+    """Position picked for each unit under each rotation of its choices."""
 
     ids: list[str]
     groups: list[Any]
@@ -304,7 +304,7 @@ class _Picks:
         return letters(max(map(len, self.picked)))
 
     def kinds(self) -> dict[str, ms.ColumnKind]:
-        """Return the kind of each column of the records: a share, or a mean over rotations."""
+        """Return the type of each column of the records: a share, or a mean over rotations."""
         shares: dict[str, ms.ColumnKind] = dict.fromkeys(["consistency", *self.labels], "share")
         rotated = ["accuracy", *(f"picked_{one}" for one in self.labels)]
         return {**shares, **dict.fromkeys(rotated, "bounded")}
@@ -366,7 +366,7 @@ def _table(records: Records) -> dict[str, tuple[int, int, int]]:
 
 
 def _largest_difference(picks: _Picks, confidence: float, seed: int) -> PositionDifference:
-    """Return the difference between the best and the worst position, on units that have both."""
+    """Return the difference between the best and worst positions, on units that have both."""
     labels = picks.labels
     sides = [picks.correct_at(at) for at in range(len(labels))]
     accuracy = [right[there].mean() for right, there in sides]

@@ -1,4 +1,4 @@
-"""Questions in a file, a frame or a list as a task: with column roles inferred from the names."""
+"""Tasks from questions in a file, a frame or a list, with columns recognised by name."""
 
 import re
 from collections import Counter
@@ -91,13 +91,13 @@ class QuestionsTask(Task):
     """Why the answers cannot be graded by default; "" if they can."""
 
     def graders(self) -> list[Grader]:
-        """Return the graders; raise if the default ones lack the reference."""
+        """Return the graders; raise if the default graders lack a reference."""
         if self.lacking:
             raise MissingColumnError(self.lacking)
         return super().graders()
 
     def how_graded(self, samples: Iterable[Sample]) -> list[str]:
-        """Return a note that says how the default grader grades the samples."""
+        """Return a note that describes how the default grader grades the samples."""
         ways: Counter[str] = Counter()
         for sample in samples if self.by_match else ():
             context = sample.context if isinstance(sample.context, Mapping) else {}
@@ -247,7 +247,7 @@ def _splits(given: Any) -> tuple[dict[str, list[Row]], str]:
 
 
 def _is_columns(given: Mapping[Any, Any]) -> bool:
-    """Return whether a mapping is a table of columns rather than one of splits."""
+    """Return whether a mapping is a table of columns rather than a mapping of splits."""
     first = next(iter(given.values()))
     if hasattr(first, "column_names") or hasattr(first, "columns"):
         return False
@@ -256,7 +256,7 @@ def _is_columns(given: Mapping[Any, Any]) -> bool:
 
 
 def _rows(given: Any) -> list[Row]:
-    """Return the rows of a frame, a dataset, columns or a list; a text is a question."""
+    """Return the rows of a frame, dataset, dict of columns or list; a string is a question."""
     if isinstance(given, Mapping) or hasattr(given, "columns") or hasattr(given, "schema"):
         columns = {name: frames.column(given, name).tolist() for name in frames.names(given)}
         cells = zip(*columns.values(), strict=True)
@@ -361,7 +361,7 @@ def _divides(rows: Sequence[Row], name: str | None) -> bool:
 def _choices(
     rows: Sequence[Row], name: str | None, names: Sequence[str]
 ) -> str | FieldSpec | tuple[str, ...] | None:
-    """Return the column of the choices, and how its texts are read; or one column per choice."""
+    """Return the column of choices and how to parse it, or one column per choice."""
     if name is None:
         lettered = {m[1].upper(): one for one in names if (m := _LETTERED.fullmatch(one.strip()))}
         order = [lettered[letter] for letter in sorted(lettered)]
@@ -381,7 +381,7 @@ def _choices(
 def _answer_is(
     rows: Sequence[Row], choices: str | FieldSpec | tuple[str, ...] | None, answer: str | None
 ) -> str:
-    """Return how all references denote a choice; "auto" if that is unclear."""
+    """Return how the references denote a choice; "auto" if that is unclear."""
     if choices is None or answer is None:
         return "auto"
     spec = ChoicesSpec(choices=choices)

@@ -33,7 +33,7 @@ def read_rows(path: Path, split: str, *, only_named: bool = False) -> list[Row]:
         if not isinstance(payload, list):
             keys = f" with {', '.join(map(repr, payload))}" if isinstance(payload, dict) else ""
             raise ArtifactError(
-                f"{path}: holds {type(payload).__name__}{keys:.200}; it must hold a list of "
+                f"{path}: contains {type(payload).__name__}{keys:.200}; it must contain a list of "
                 f"objects, or one under 'examples' or {split!r}"
             )
         return payload
@@ -43,12 +43,12 @@ def read_rows(path: Path, split: str, *, only_named: bool = False) -> list[Row]:
 
 def _object(value: Any, place: str) -> Row:
     if not isinstance(value, dict):
-        raise ArtifactError(f"{place}: holds {value!r:.60}; every row must be an object")
+        raise ArtifactError(f"{place}: contains {value!r:.60}; every row must be an object")
     return value
 
 
 def read_labels(path: Path) -> list[Any]:
-    """Read the labels in a file with one per line; numeric labels are converted to numbers."""
+    """Read labels from a file with one per line; numeric labels become numbers."""
     lines = [line.strip() for line in tables.read_text(path).splitlines() if line.strip()]
     return [int(line) if line.lstrip("-").isdecimal() else line for line in lines]
 

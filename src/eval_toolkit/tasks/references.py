@@ -56,15 +56,15 @@ def _unit(sample: Sample, right: Reference) -> Unit:
         id=sample.id,
         content_hash=sample.content_hash,
         group=sample.group,
-        input=_asked(sample),
+        input=_question(sample),
         reference=right.text,
         more={"correct": None if right.correct is None else json.dumps(right.correct)},
         row=sample.index,
     )
 
 
-def _asked(sample: Sample) -> str | None:
-    """Return the question in the data, or otherwise the last user message of a sample."""
+def _question(sample: Sample) -> str | None:
+    """Return the question in the data, or else the last user message of a sample."""
     turns = (turn.content for turn in reversed(sample.messages) if turn.role is Role.USER)
     return sample.question if sample.question is not None else next(turns, None)
 

@@ -14,7 +14,7 @@ from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.artifacts.shapes import shape_problem
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.graders import load_grader
-from eval_toolkit.graders.judges.asking import AskingGrader, apart, is_judge, judge_of, judges_in
+from eval_toolkit.graders.judges.requests import AskingGrader, apart, is_judge, judge_of, judges_in
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.models.cache import ResponseCache
 from eval_toolkit.models.loading import available_models, load_model, model_spec
@@ -33,7 +33,7 @@ from eval_toolkit.runs.shards import shard_of
 from eval_toolkit.runs.specs import ASK_DEFAULTS, AskOptions, AskSpec, SummarySpec
 from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.grading import GraderLike, Measuring
+from eval_toolkit.tasks.grading import GraderLike, GradingSettings
 from eval_toolkit.tasks.judging import refuse_unjudged
 from eval_toolkit.tasks.kind import Answers, TaskKind, same_prompts, same_settings, same_units
 from eval_toolkit.tasks.loading import available_tasks, load_task, named_task
@@ -42,7 +42,7 @@ from eval_toolkit.tasks.stored_samples import StoredSamples, task_hint
 from eval_toolkit.tasks.types import Sample
 
 if TYPE_CHECKING:
-    from eval_toolkit.tasks.ended import Ended
+    from eval_toolkit.tasks.stopping_outcome import StoppingOutcome
 
 __all__ = [
     "StoredAnswers",
@@ -297,7 +297,7 @@ def judge_run(
 
 
 def _judging(given: GraderLike) -> Grader:
-    """Return a judge, of a model one with the rubric correctness; raise if it makes no requests."""
+    """Return a judge, for a model one with the rubric correctness; raise if it makes no requests."""
     judge: Any = given
     if isinstance(given, str):
         kind, which, _ = model_spec(given)
@@ -314,10 +314,10 @@ def _judging(given: GraderLike) -> Grader:
 
 @dataclass(frozen=True)
 class StoredAnswers(TaskKind):
-    """Stored answers of a run to be graded again, with the judges in ``waiting`` to be queried."""
+    """Stored answers of a run to grade again; the judges in ``waiting`` are to be queried."""
 
     digest: str | None = None
-    ended: Ended | None = None
+    ended: StoppingOutcome | None = None
     waiting: Sequence[AskingGrader] = ()
     notes: tuple[str, ...] = ()
     records: Records | None = None
@@ -365,7 +365,7 @@ class StoredAnswers(TaskKind):
         )
         given = {"pass_at": pass_at, "pass_hat": pass_hat, "maj_at": maj_at}
         attempts = config["attempts"]
-        measuring = Measuring.of(
+        measuring = GradingSettings.of(
             task,
             None if graders is None and not asked else [*(graders or ()), *asked],
             summary=summary,
@@ -463,12 +463,14 @@ def _kept(run: Run, task: BaseTask[Any], asked: Sequence[Grader]) -> list[Grader
     return stored_graders(run, task, names)
 
 
-def _ended(source: Run, samples: Sequence[Sample], seed: int, confidence: float) -> Ended | None:
+def _ended(
+    source: Run, samples: Sequence[Sample], seed: int, confidence: float
+) -> StoppingOutcome | None:
     """Return the decision of a stored run's stopping rule; None if it had none."""
-    from eval_toolkit.tasks.ended import Ended
+    from eval_toolkit.tasks.stopping_outcome import StoppingOutcome
 
     rule, told = source.manifest["config"].get("until"), source.results.get("stopping")
     if rule is None or told is None:
         return None
     counted = set(source.records(*source.only_subject).unit_id.tolist())
-    return Ended.stored(told, rule, samples, counted, seed=seed, confidence=confidence)
+    return StoppingOutcome.stored(told, rule, samples, counted, seed=seed, confidence=confidence)

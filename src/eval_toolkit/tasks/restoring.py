@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from eval_toolkit.errors import ArtifactError, EvalToolkitError, ModelError
 from eval_toolkit.graders.base import columns_of
 from eval_toolkit.graders.judges import Judge, Panel
-from eval_toolkit.graders.judges.asking import apart, judge_of
+from eval_toolkit.graders.judges.requests import apart, judge_of
 from eval_toolkit.graders.judges.voting import RULES
 from eval_toolkit.graders.stored import grader_of_version
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
@@ -60,7 +60,7 @@ class _Own:
 
 
 class _ByName:
-    """Source of graders created from a name, with the options encoded in a version."""
+    """Source of graders created from names, with the options encoded in a version."""
 
     def candidates(self, name: str, version: str) -> list[Any]:
         made = grader_of_version(name, version)
@@ -73,7 +73,7 @@ class _Judges:
     def __init__(self, run: Run) -> None:
         config = run.manifest["config"]
         described: Mapping[str, Any] = config.get("judges") or {}
-        texts = _asked_in_texts(run) if described else set()
+        texts = _judges_of_strings(run) if described else set()
         self.judges: dict[str, Judge] = {}
         for name, told in described.items():
             judge = _judge(name, told, speaks_chat=name not in texts)
@@ -108,15 +108,15 @@ def _judge(name: str, told: Mapping[str, Any], *, speaks_chat: bool) -> Judge | 
     return judge if judge.version == told.get("version") else None
 
 
-def _asked_in_texts(run: Run) -> set[str | None]:
-    """Return the judges that were queried with plain text instead of messages."""
+def _judges_of_strings(run: Run) -> set[str | None]:
+    """Return the judges that were queried with strings instead of messages."""
     _, verdicts = apart(outcomes_of(run))
     return {judge_of(one.job.step) for one in verdicts if isinstance(one.job.request.prompt, str)}
 
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """Model of a judge, of which only the description is stored."""
+    """Model of a judge of which only the description is stored."""
 
     name: str
     description: Mapping[str, Any] = field(repr=False)

@@ -17,7 +17,7 @@ __all__ = ["rotated", "run_rotations"]
 
 
 class _Rotated:
-    """Overrides of a rotated task."""
+    """Overrides for a rotated task."""
 
     rotation: int
     shuffle_choices: bool

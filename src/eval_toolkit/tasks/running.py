@@ -1,4 +1,4 @@
-"""Running of tasks: query the model, grade, summarise and store."""
+"""Execution of tasks: query the model, grade, summarise and store."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from eval_toolkit.runs.specs import (
 )
 from eval_toolkit.seeds import resolve_seed
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.grading import GraderLike, Measuring
+from eval_toolkit.tasks.grading import GraderLike, GradingSettings
 from eval_toolkit.tasks.kind import TaskKind, at_once
 from eval_toolkit.tasks.planning import (
     attempts_of,
@@ -43,7 +43,7 @@ from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
 from eval_toolkit.tasks.types import Sample
 
 if TYPE_CHECKING:
-    from eval_toolkit.tasks.watching import Watch
+    from eval_toolkit.tasks.stopping_watch import Watch
 
 __all__ = ["estimate", "plan_jobs", "run_task"]
 
@@ -189,7 +189,7 @@ def run_task(
     summary = SummarySpec.of(options)
     model = _made(model, options["base_url"])
     with server_of_model(model):  # where judges without an address are asked
-        measuring = Measuring.of(
+        measuring = GradingSettings.of(
             task,
             options["graders"],
             options["pass_at"],
@@ -198,7 +198,7 @@ def run_task(
             summary,
             attempts,
         )
-    asked = _asked(model, options["replay"])
+    asked = _queried_model(model, options["replay"])
     decoding = decoding_of(
         task,
         asked,
@@ -257,7 +257,7 @@ def run_task(
 
 def _check_run_id(run_id: Any) -> None:
     if run_id is not None and (not isinstance(run_id, str) or not run_id.strip()):
-        raise InvalidInputError(f"`run_id` is {run_id!r:.80}; it must be a text that is not empty")
+        raise InvalidInputError(f"`run_id` is {run_id!r:.80}; it must be a non-empty string")
 
 
 def _check_against(until: UntilWidth | UntilDecided | None, out: str | Path | None) -> None:
@@ -267,7 +267,7 @@ def _check_against(until: UntilWidth | UntilDecided | None, out: str | Path | No
 
 
 def _fewer(watch: Watch | None, samples: Sequence[Sample]) -> tuple[str, ...]:
-    """Return a note on the samples excluded by a rule because the other run lacks them."""
+    """Return a note on samples that a rule excludes because the other run lacks them."""
     left = 0 if watch is None else len(samples) - len(watch.samples)
     return (f"{left:,} samples are excluded: the other run lacks them",) * (left > 0)
 
@@ -333,7 +333,7 @@ def _made(model: Any, base_url: str | None) -> Model | None:
     return as_model(model, base_url=base_url)
 
 
-def _asked(model: Model | None, replay: str | Path | None) -> Model:
+def _queried_model(model: Model | None, replay: str | Path | None) -> Model:
     """Return the model to query, or a model that replays stored answers."""
     if replay is not None:
         from eval_toolkit.runs.replay import ReplayModel

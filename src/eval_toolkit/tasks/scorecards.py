@@ -76,7 +76,7 @@ def task_scorecard(
     and ``<metric>_macro`` gives each subject the same weight. If attempts failed, ``details``
     contain ``error_rate`` and the value with failures excluded (``exclude``), counted as 0
     (``as_zero``; as the worst value if 0 is best), and at their worst and best possible values
-    (``worst``, ``best``; None without bounds). ``bounds_ci`` covers the mean for any values of the
+    (``worst``, ``best``; None if there are no bounds). ``bounds_ci`` covers the mean for any values of the
     failures; see `inference.missing_bounds`.
 
     Examples

@@ -28,18 +28,18 @@ class SharedQuestion:
     unit_id: str
     example_id: str
     similarity: float
-    """Cosine similarity; 1.0 if the questions differ at most in case and white space."""
+    """Cosine similarity; 1.0 if the questions differ at most in case and whitespace."""
     shown: bool
     """Whether the example is in the item's own prompt."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class FewshotLeakage(Displayed):
-    """Leakage from the few-shot examples of a task."""
+    """Leakage through the few-shot examples of a task."""
 
     task: str
     num_fewshot: int
@@ -66,7 +66,7 @@ class FewshotLeakage(Displayed):
         return tuple(sorted({pair.unit_id for pair in self.shared if pair.shown}))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "task": self.task,
             "num_fewshot": self.num_fewshot,

@@ -88,7 +88,7 @@ class DataSpec:
         compiled(self.pattern, "pattern")
 
     def flags(self, corrected: bool, response: CompletionSpec | ChoicesSpec) -> Flags | None:
-        """Return the handling of items marked as erroneous; None if the data have no marks."""
+        """Return how items marked as erroneous are handled; None if the data have no marks."""
         correctable = self.flag_field and self.correction_field
         if corrected and not (correctable and isinstance(response, ChoicesSpec)):
             raise InvalidInputError(

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from eval_toolkit.runs import Run
     from eval_toolkit.scorecards import Records
     from eval_toolkit.tasks.drawing import Looks
+    from eval_toolkit.tasks.stopping_watch import Watch
     from eval_toolkit.tasks.types import Sample
-    from eval_toolkit.tasks.watching import Watch
 
 __all__ = ["UntilDecided", "UntilWidth"]
 
@@ -70,7 +70,7 @@ class UntilWidth:
         validation.choice(self.scope, "scope", _SCOPES)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "rule": "until_width",
             "width": self.width,
@@ -112,7 +112,7 @@ class UntilWidth:
         InvalidInputError
             If the samples are in file order, or the metric has no confidence sequence.
         """
-        from eval_toolkit.tasks.watching import set_watch
+        from eval_toolkit.tasks.stopping_watch import set_watch
 
         spec, macro = _chosen(metrics, self.metric, samples)
         if self.width >= spec.bounds[1] - spec.bounds[0]:
@@ -123,7 +123,7 @@ class UntilWidth:
         return set_watch(self, spec, macro, samples, seed, order, confidence)
 
     def holds(self, found: Looks) -> BoolArray:
-        """Return for each number of draws whether the rule holds."""
+        """Return, for each number of draws, whether the rule is satisfied."""
         return found.high - found.low <= self.width
 
     def said(self, name: str, ci: BootstrapCI, holds: bool) -> tuple[str, str]:
@@ -144,7 +144,7 @@ class UntilDecided:
     metric : str, optional
         As in `UntilWidth`.
     margin : float, default 0.0
-        Largest difference that does not matter: the rule holds when the interval of the difference
+        Largest difference that does not matter: the rule is satisfied when the interval of the difference
         is above the margin, below its negative, or between the two ("equivalent").
     scope : {"population", "benchmark"}, default "population"
         As in `UntilWidth`. On the benchmark, the sign of any difference is known after all units.
@@ -192,7 +192,7 @@ class UntilDecided:
         validation.choice(self.scope, "scope", _SCOPES)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "rule": "until_decided",
             "against": self.against.run_id,
@@ -216,7 +216,7 @@ class UntilDecided:
         units, with the same content.
         """
         from eval_toolkit.tasks.drawing import known_values
-        from eval_toolkit.tasks.watching import set_watch
+        from eval_toolkit.tasks.stopping_watch import set_watch
 
         spec, macro = _chosen(metrics, self.metric, samples)
         records = _records_of(self.against, spec)
@@ -226,7 +226,7 @@ class UntilDecided:
         return replace(watch, other=other)
 
     def holds(self, found: Looks) -> BoolArray:
-        """Return for each number of draws whether the rule holds."""
+        """Return, for each number of draws, whether the rule is satisfied."""
         apart = (found.low > self.margin) | (found.high < -self.margin)
         holding: BoolArray = apart | self._within(found.low, found.high)
         return holding
@@ -235,7 +235,7 @@ class UntilDecided:
         return (low >= -self.margin) & (high <= self.margin)
 
     def said(self, name: str, ci: BootstrapCI, holds: bool) -> tuple[str, str]:
-        """Return the reason and the verdict, in which a higher value is better."""
+        """Return the reason and the verdict; a higher value is better."""
         shown = f"{ci.point_estimate:+.4g} [{ci.ci_low:+.4g}, {ci.ci_high:+.4g}]"
         than = f"than in {self.against.run_id!r}"
         by = f" by more than {self.margin:g}" if self.margin else ""
@@ -253,7 +253,7 @@ def _chosen(
     metrics: Sequence[MetricSpec], name: str | None, samples: Sequence[Sample]
 ) -> tuple[ColumnSpec, bool]:
     """Return the metric to watch, and whether to use its mean over subjects."""
-    from eval_toolkit.tasks.watching import MACRO, is_bounded
+    from eval_toolkit.tasks.stopping_watch import MACRO, is_bounded
 
     if not samples:
         raise InvalidInputError("`samples` is empty; there is nothing to request")

@@ -9,7 +9,7 @@ from eval_toolkit._internal import frames, tables
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit._internal.validation import is_missing
 from eval_toolkit.errors import InvalidInputError, MissingColumnError, ModelError
-from eval_toolkit.models.asking import Place
+from eval_toolkit.models.request_positions import Place
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Request
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood
 from eval_toolkit.models.responses.fields import Usage
@@ -35,7 +35,7 @@ ANSWER_ROLES: Mapping[str, tuple[str, ...]] = {
     "subject": ("subject", "category", "topic"),
     "group": ("group",),
 }
-"""Usual names of columns by role, the likeliest first; ``answer`` is the reference beside a
+"""Usual names of columns by role, the most likely first; ``answer`` is the reference beside a
 ``response``. Other columns are ignored, so that files of several systems have the same items."""
 _USUAL = ("match", "exact_match", "includes", "f1")
 
@@ -147,11 +147,11 @@ class _StoredAnswersModel:
         return RawCompletion(self.answers[place.job[0]], usage=Usage(0, 0, 0.0, cached=True))
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
-        """Raise, since answers belong to rows and not to prompts."""
+        """Raise, because answers belong to rows and not to prompts."""
         raise ModelError("stored answers cannot be given to other prompts", kind="unsupported")
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
-        """Raise, since stored answers are texts."""
+        """Raise, because stored answers are strings."""
         raise ModelError("stored answers have no log-likelihoods", kind="unsupported")
 
 
@@ -197,7 +197,7 @@ def _item(n: int, row: Mapping[str, Any], roles: Mapping[str, str]) -> dict[str,
 
 
 def _text(value: Any) -> str:
-    """Return a cell as text; whole floats, to which frames may convert integers, have no ".0"."""
+    """Return a cell as a string; whole floats, to which frames may convert integers, lose ".0"."""
     if isinstance(value, str):
         return value
     if value is None or is_missing(value):
@@ -216,7 +216,7 @@ def _notes(roles: Mapping[str, str], texts: Sequence[str]) -> list[str]:
 def _refuse_without_references(
     rows: Sequence[Mapping[str, Any]], roles: Mapping[str, str], name: str
 ) -> None:
-    """Raise if the usual graders have nothing to compare an answer with."""
+    """Raise if the default graders have nothing to compare an answer with."""
     if "reference" not in roles:
         raise MissingColumnError(
             f"{name}: no column contains the references; specify it with `columns`={{'reference': …}}, or "

@@ -7,7 +7,7 @@ from typing import Any
 
 from eval_toolkit._internal.redaction import REDACTED
 from eval_toolkit.errors import ArtifactError, InvalidInputError
-from eval_toolkit.graders.judges.asking import apart, is_judge
+from eval_toolkit.graders.judges.requests import apart, is_judge
 from eval_toolkit.graders.match import Match
 from eval_toolkit.graders.stored import grader_of_version
 from eval_toolkit.models.messages import Message, Role
@@ -46,9 +46,9 @@ class _NotStored(Mapping[str, Any]):
 
 
 class StoredSamples(BaseTask[Any]):
-    """Task that has only what a run stores of it: prompts, references and its description.
+    """Task that consists of what a run stores: prompts, references and its description.
 
-    It suits graders and judges that need the answer, the question and the reference.
+    It is sufficient for graders and judges that need the answer, the question and the reference.
     """
 
     NAME = "stored"
@@ -145,7 +145,7 @@ class StoredSamples(BaseTask[Any]):
 
 
 def task_hint(told: Mapping[str, Any]) -> str:
-    """Return how to pass the task of a run, with its file of questions if that is still there.
+    """Return how to specify the task of a run, including its file of questions if it still exists.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def task_hint(told: Mapping[str, Any]) -> str:
 
 
 def _is_plain(run: Run) -> bool:
-    """Return whether the items of a table of questions had neither choices nor own graders."""
+    """Return whether the items of a table of questions had neither choices nor their own graders."""
     if run.manifest["config"]["task"]["class"] != _QUESTIONS:
         return False
     by = [

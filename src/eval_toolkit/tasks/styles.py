@@ -173,7 +173,7 @@ class MCStyle(_Style):
     Parameters
     ----------
     question_prefix, cue_text : str
-        Texts before and after the question.
+        Text before and after the question.
     space_prefixed_labels : bool
         Whether to write " A." instead of "A.".
 
@@ -238,7 +238,7 @@ class MCCompletionStyle(MCStyle):
     def get_possible_completions(
         self, choices: Sequence[str], correct_index: int | None = None
     ) -> list[str] | None:
-        """Return None: the answer is generated."""
+        """Return None, because the answer is generated."""
         return None
 
     def get_fewshot_target_text(self, choices: Sequence[str], correct_index: int) -> str:
@@ -253,7 +253,7 @@ class ClozeStyle(_Style):
     Parameters
     ----------
     question_prefix, cue_text : str
-        Texts before and after the question.
+        Text before and after the question.
     trailing_newline : bool
         Whether to end the question with a newline.
     leading_space_continuations : bool

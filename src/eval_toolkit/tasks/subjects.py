@@ -12,7 +12,7 @@ _WILDCARD = "*"
 
 
 def subject_name(subject: Any) -> str:
-    """Return the name of a subject in files, tables and samples: tuples are joined by commas."""
+    """Return the name of a subject in files, tables and samples; tuples are joined by commas."""
     if isinstance(subject, tuple):
         return ",".join(map(subject_name, subject))
     return str(subject.value) if isinstance(subject, Enum) else str(subject)

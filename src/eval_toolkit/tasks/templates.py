@@ -1,4 +1,4 @@
-"""Text templates with ``{field}`` placeholders, and access to fields of nested rows."""
+"""String templates with ``{field}`` placeholders, and access to fields of nested rows."""
 
 import ast
 import difflib
@@ -84,7 +84,7 @@ def without_brackets(text: str) -> str:
 
 
 def text_of(value: Any, what: str) -> str:
-    """Convert a scalar to text: 51.0 is "51", true is "true"; raise for lists and objects."""
+    """Convert a scalar to a string: 51.0 is "51", true is "true"; raise for lists and objects."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -94,7 +94,7 @@ def text_of(value: Any, what: str) -> str:
     if isinstance(value, (int, float)):
         return str(value)
     raise InvalidInputError(
-        f"{what} holds {type(value).__name__} {value!r:.60}; name a text or a number in it, as "
+        f"{what} is a {type(value).__name__}, {value!r:.60}; it must be a string or a number; select one as "
         "{field.0} or {field.name}"
     )
 
@@ -153,7 +153,7 @@ class Template:
 
     @property
     def doubled(self) -> list[str]:
-        """Names in two braces, which are fields if a row has them."""
+        """Names in double braces, which are fields if a row has them."""
         return [piece for kind, piece in _pieces(self.text) if kind == _FIELD_OR_TEXT]
 
 
@@ -167,9 +167,9 @@ def _filled(kind: int, piece: str, row: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=512)
 def _pieces(text: str) -> tuple[tuple[int, str], ...]:
-    """Split a template into pieces, each a text or the path of a field."""
+    """Split a template into pieces, each of them literal text or the path of a field."""
     if not isinstance(text, str):
-        raise InvalidInputError(f"a template is {text!r}; it must be text")
+        raise InvalidInputError(f"a template is {text!r}; it must be a string")
     pieces: list[tuple[int, str]] = []
     end = 0
     for match in _TOKEN.finditer(text):

@@ -79,7 +79,7 @@ class Part:
         object.__setattr__(self, "continuations", texts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         prompt = self.prompt
         return {
             "prompt": prompt if isinstance(prompt, str) else [turn.to_dict() for turn in prompt],
@@ -151,7 +151,7 @@ class Sample:
         set_(self, "parts", tuple(self.parts))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; a context that is not a scalar is converted to text."""
+        """Return a JSON-serialisable dict; a context that is not a scalar is converted to a string."""
         truth, choices = self.ground_truth, self.possible_completions
         plain = self.context is None or isinstance(self.context, (str, int, float, bool))
         return {
@@ -168,7 +168,7 @@ class Sample:
         }
 
     def as_asked(self) -> dict[str, Any]:
-        """Return text and parts, if present, as plain JSON types."""
+        """Return text and parts, if present, as a JSON-serialisable dict."""
         asked: dict[str, Any] = {} if self.text is None else {"text": self.text}
         return {**asked, "parts": [part.to_dict() for part in self.parts]} if self.parts else asked
 
@@ -179,15 +179,17 @@ def _truth(given: Any, place: str) -> str | tuple[str, ...] | None:
     if isinstance(given, Sequence):
         return _texts(given, place, "ground_truth")
     raise InvalidTypeError(
-        f"{place}: `ground_truth` is {given!r}; it must be text, a list of texts or None"
+        f"{place}: `ground_truth` is {given!r}; it must be a string, a list of strings or None"
     )
 
 
 def _texts(given: Iterable[Any], place: str, name: str = "possible_completions") -> tuple[str, ...]:
     if isinstance(given, str):
-        raise InvalidTypeError(f"{place}: `{name}` is a single text; it must be a list of texts")
+        raise InvalidTypeError(
+            f"{place}: `{name}` is a single string; it must be a list of strings"
+        )
     texts = tuple(given)
     for at, text in enumerate(texts):
         if not isinstance(text, str):
-            raise InvalidTypeError(f"{place}: {name}[{at}] is {text!r}; it must be text")
+            raise InvalidTypeError(f"{place}: {name}[{at}] is {text!r}; it must be a string")
     return texts

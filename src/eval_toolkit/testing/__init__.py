@@ -7,7 +7,7 @@ required, and Hypothesis only for the strategies.
 """
 
 from eval_toolkit.testing.contracts import CONTRACTS, contract_checks
-from eval_toolkit.testing.material import ODD_TEXTS, TEXTS
+from eval_toolkit.testing.inputs import ODD_TEXTS, TEXTS
 from eval_toolkit.testing.model_checks import (
     check_attack,
     check_grader,

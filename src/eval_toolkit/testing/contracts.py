@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.testing.asked import GRADER, TASK
+from eval_toolkit.testing.conversation_contracts import ATTACK, TEXT_SCORER, TEXT_TRANSFORM
 from eval_toolkit.testing.datasets import (
     LEAKAGE_CHECK,
     LOADER,
@@ -14,10 +14,10 @@ from eval_toolkit.testing.datasets import (
 )
 from eval_toolkit.testing.kinds import KIND
 from eval_toolkit.testing.models import MODEL
-from eval_toolkit.testing.numbers import METRIC_SPEC, SCORER, SELECTOR, SLICE
+from eval_toolkit.testing.row_contracts import METRIC_SPEC, SCORER, SELECTOR, SLICE
 from eval_toolkit.testing.rules import Suite, said
-from eval_toolkit.testing.similar import SIMILARITY
-from eval_toolkit.testing.talked import ATTACK, TEXT_SCORER, TEXT_TRANSFORM
+from eval_toolkit.testing.similarity import SIMILARITY
+from eval_toolkit.testing.task_contracts import GRADER, TASK
 
 __all__ = ["CONTRACTS", "contract_checks"]
 

@@ -19,7 +19,7 @@ from eval_toolkit.protocols import (
     Splitter,
 )
 from eval_toolkit.slices import EvalSlice
-from eval_toolkit.testing.material import ODD_TEXTS, leaky_splits, parent_slice
+from eval_toolkit.testing.inputs import ODD_TEXTS, leaky_splits, parent_slice
 from eval_toolkit.testing.rules import (
     Suite,
     check_json,
@@ -53,7 +53,7 @@ def _all_rows_of(splits: Mapping[str, EvalSlice]) -> dict[str, list[tuple[Any, .
 
 @dataclass(frozen=True)
 class _Nothing:
-    """No inputs, since loaders have their own data."""
+    """No inputs, because loaders have their own data."""
 
 
 def loads_slices_by_name(loader: Any, given: _Nothing) -> None:
@@ -84,7 +84,7 @@ def gives_away_what_it_returns(loader: Any, given: _Nothing) -> None:
 
 
 def describes_its_source(loader: Any, given: _Nothing) -> None:
-    """`describe()` has the keys of Croissant, including a list of files and a non-blank name."""
+    """`describe()` returns Croissant keys, including a list of files and a non-blank name."""
     told = loader.describe()
     lacking = [key for key in _CROISSANT if key not in told]
     expect(not lacking, f"the keys {', '.join(_CROISSANT)}", f"no {', '.join(lacking)}")
@@ -424,8 +424,8 @@ POOL_BUILDER = Suite(
 
 
 @dataclass(frozen=True)
-class _Stored:
-    """File that the reader can read, and its content by column."""
+class _StoredFile:
+    """A file that the reader can read, and its content by column."""
 
     uri: str
     expected: Mapping[str, Sequence[Any]]
@@ -434,14 +434,14 @@ class _Stored:
     )
 
 
-def reads_the_columns_that_are_named(reader: Any, given: _Stored) -> None:
+def reads_the_columns_that_are_named(reader: Any, given: _StoredFile) -> None:
     """The reader returns the requested columns, named as in the file."""
     found = reader.read_predictions(given.uri, columns=given.columns)
     wanted = set(given.columns.values())
     expect(isinstance(found, Mapping) and wanted <= set(found), sorted(wanted), found)
 
 
-def reads_every_row(reader: Any, given: _Stored) -> None:
+def reads_every_row(reader: Any, given: _StoredFile) -> None:
     """Every column has one value per row, equal to the stored one."""
     found = reader.read_predictions(given.uri, columns=given.columns)
     for name in given.columns.values():
@@ -457,5 +457,5 @@ PREDICTION_READER = Suite(
         reads_the_columns_that_are_named,
         reads_every_row,
     ),
-    _Stored,
+    _StoredFile,
 )

@@ -22,16 +22,16 @@ _RECORDS = "records.parquet"
 
 @dataclass(frozen=True)
 class _Nothing:
-    """No inputs, since kinds have their own units."""
+    """No inputs, because kinds have their own units."""
 
 
 def is_a_kind(kind: Any, given: _Nothing) -> None:
-    """The kind is an instance of Kind."""
+    """The kind is an instance of `Kind`."""
     expect(Kind in type(kind).__mro__, "an object", kind)
 
 
 def kind_is_named(kind: Any, given: _Nothing) -> None:
-    """The class has a single-line name, by which stored runs find the class."""
+    """The class has a single-line name, by which stored runs identify the class."""
     name = getattr(type(kind), "name", None)
     expect(isinstance(name, str) and name.strip() and name.isprintable(), "`name`", name)
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from eval_toolkit.testing.asked import GRADER, TASK
+from eval_toolkit.testing.conversation_contracts import ATTACK, TEXT_SCORER, TEXT_TRANSFORM
 from eval_toolkit.testing.kinds import KIND
 from eval_toolkit.testing.models import MODEL
 from eval_toolkit.testing.rules import said
-from eval_toolkit.testing.talked import ATTACK, TEXT_SCORER, TEXT_TRANSFORM
+from eval_toolkit.testing.task_contracts import GRADER, TASK
 
 __all__ = [
     "check_attack",

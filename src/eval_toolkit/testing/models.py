@@ -12,7 +12,7 @@ from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood
 from eval_toolkit.protocols import Model
-from eval_toolkit.testing.material import ODD_TEXTS
+from eval_toolkit.testing.inputs import ODD_TEXTS
 from eval_toolkit.testing.rules import (
     Suite,
     describes_itself,
@@ -27,7 +27,7 @@ __all__ = ["MODEL"]
 
 @dataclass(frozen=True)
 class _Prompts:
-    """Requests to the model, kept short because each one is answered by the model."""
+    """Requests to the model, which are short because the model answers each of them."""
 
     prompts: Sequence[str] = ("The capital of Italy is", "2 + 2 =")
     continuations: Sequence[str] = (" Rome", " Madrid")
@@ -44,7 +44,7 @@ class _Prompts:
         return [LoglikelihoodRequest(prompt, tuple(self.continuations)) for prompt in self.prompts]
 
 
-def _asked(ask: Callable[[Any], Awaitable[Any]], requests: Sequence[Any]) -> Any:
+def _answers_to(ask: Callable[[Any], Awaitable[Any]], requests: Sequence[Any]) -> Any:
     """Send requests one after the other; return None if the model does not support them."""
 
     async def every() -> list[Any]:
@@ -86,9 +86,9 @@ def describes_without_secrets(model: Any, given: _Prompts) -> None:
 
 
 def can_do_something(model: Any, given: _Prompts) -> None:
-    """The model generates or scores; unsupported requests raise ModelError, kind "unsupported"."""
-    texts = _asked(model.generate, given.texts()[:1])
-    numbers = _asked(model.loglikelihood, given.choices()[:1])
+    """The model generates or scores; unsupported requests raise ModelError of kind "unsupported"."""
+    texts = _answers_to(model.generate, given.texts()[:1])
+    numbers = _answers_to(model.loglikelihood, given.choices()[:1])
     expect(texts is not None or numbers is not None, "both kinds of requests", "neither answered")
 
 
@@ -97,21 +97,21 @@ def works_in_another_loop(model: Any, given: _Prompts) -> None:
     for ask, requests in ((model.generate, given.texts()), (model.loglikelihood, given.choices())):
         for loop in ("the first", "another"):
             try:
-                _asked(ask, requests[:1])
+                _answers_to(ask, requests[:1])
             except RuntimeError as error:
                 expect(False, f"{loop} event loop", f"{type(error).__name__}: {error}")
 
 
 def generates_texts(model: Any, given: _Prompts) -> None:
     """A generation request is answered by a RawCompletion without an error."""
-    for answer in _asked(model.generate, given.texts()) or ():
+    for answer in _answers_to(model.generate, given.texts()) or ():
         expect(isinstance(answer, RawCompletion), "a GenerateRequest", answer)
         expect(answer.error is None, "a GenerateRequest", answer.error)
 
 
 def scores_every_continuation(model: Any, given: _Prompts) -> None:
     """A log-likelihood request is answered by a RawLoglikelihood, one number per continuation."""
-    for answer in _asked(model.loglikelihood, given.choices()) or ():
+    for answer in _answers_to(model.loglikelihood, given.choices()) or ():
         expect(isinstance(answer, RawLoglikelihood), "a LoglikelihoodRequest", answer)
         told = tuple(answer.choices)
         expect(told == tuple(given.continuations), tuple(given.continuations), told)
@@ -120,7 +120,7 @@ def scores_every_continuation(model: Any, given: _Prompts) -> None:
 def likeliest_text_again(model: Any, given: _Prompts) -> None:
     """At temperature 0 the same request gets the same answer."""
     for ask, requests in ((model.generate, given.texts()), (model.loglikelihood, given.choices())):
-        first, again = _asked(ask, requests), _asked(ask, requests)
+        first, again = _answers_to(ask, requests), _answers_to(ask, requests)
         expect(_said(first) == _said(again), requests, (_said(first), _said(again)))
 
 
@@ -128,7 +128,9 @@ def order_of_continuations_does_not_matter(model: Any, given: _Prompts) -> None:
     """The order of continuations does not affect their numbers."""
     turned = tuple(given.continuations)[::-1]
     for request in given.choices():
-        found = _asked(model.loglikelihood, [request, LoglikelihoodRequest(request.prompt, turned)])
+        found = _answers_to(
+            model.loglikelihood, [request, LoglikelihoodRequest(request.prompt, turned)]
+        )
         if found is not None:
             one, other = (list(answer.loglikelihoods) for answer in found)
             same = same_numbers(one, other[::-1], given.tolerance)
@@ -141,28 +143,28 @@ def many_at_once(model: Any, given: _Prompts) -> None:
         (model.generate, given.texts() * 3),
         (model.loglikelihood, given.choices() * 3),
     ):
-        apart, together = _asked(ask, requests), _at_once(ask, requests)
+        apart, together = _answers_to(ask, requests), _at_once(ask, requests)
         same = _alike(_said(apart), _said(together), given.tolerance)
         expect(same, requests[0], (_said(apart), _said(together)))
 
 
 def stops_before_the_stop(model: Any, given: _Prompts) -> None:
     """An answer ends before a stop sequence and does not contain it."""
-    plain = _asked(model.generate, given.texts())
+    plain = _answers_to(model.generate, given.texts())
     for request, answer in zip(given.texts(), plain or (), strict=False):
         if not answer.text.strip():
             continue
         stop = answer.text.strip()[-1]
         told = GenerateRequest(request.prompt, max_tokens=given.max_tokens, stop=(stop,))
-        (cut,) = _asked(model.generate, [told]) or (answer,)
+        (cut,) = _answers_to(model.generate, [told]) or (answer,)
         expect(stop not in cut.text, f"the stop sequence {stop!r}", cut.text)
 
 
 def takes_conversations(model: Any, given: _Prompts) -> None:
-    """Unless `speaks_chat` is False, the model accepts messages, too."""
+    """The model accepts messages, unless `speaks_chat` is False."""
     if getattr(model, "speaks_chat", True):
         turns = (Message(Role.USER, given.prompts[0]),)
-        for answer in _asked(model.generate, [GenerateRequest(turns, max_tokens=4)]) or ():
+        for answer in _answers_to(model.generate, [GenerateRequest(turns, max_tokens=4)]) or ():
             expect(isinstance(answer, RawCompletion), "a conversation", answer)
 
 
@@ -174,7 +176,7 @@ def odd_texts_are_answered(model: Any, given: _Prompts) -> None:
             (model.loglikelihood, LoglikelihoodRequest(text, tuple(given.continuations))),
         ):
             try:
-                _asked(ask, [request])
+                _answers_to(ask, [request])
             except ModelError:
                 continue
             except Exception as error:

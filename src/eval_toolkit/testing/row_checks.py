@@ -11,9 +11,9 @@ from eval_toolkit.testing.datasets import (
     PREDICTION_READER,
     SPLITTER,
 )
-from eval_toolkit.testing.numbers import METRIC_SPEC, SCORER, SELECTOR, SLICE
+from eval_toolkit.testing.row_contracts import METRIC_SPEC, SCORER, SELECTOR, SLICE
 from eval_toolkit.testing.rules import said
-from eval_toolkit.testing.similar import SIMILARITY
+from eval_toolkit.testing.similarity import SIMILARITY
 
 __all__ = [
     "check_leakage_check",

@@ -67,7 +67,7 @@ def expect(holds: object, given: object, got: object) -> None:
 
 @dataclass(frozen=True)
 class Suite:
-    """Contract for one kind of object.
+    """Contract for one type of object.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class Suite:
 
 @dataclass(frozen=True)
 class _Check:
-    """Rule and its inputs, to be called with the object to check."""
+    """A rule with its inputs, which is called with the object to check."""
 
     kind: str
     rule: Rule
@@ -144,7 +144,7 @@ def _short(value: object) -> str:
 
 
 def said(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments except those that are None, which stands for the default."""
+    """Return the arguments that are not None, which stands for the default."""
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -222,7 +222,7 @@ def check_json(value: Any, what: str) -> None:
 
 
 def check_keys(value: Any, what: str) -> None:
-    """Raise unless every key is a string; other keys become strings when stored, and may collide."""
+    """Raise unless every key is a string; other keys become strings when stored and may collide."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             expect(isinstance(key, str), what, f"the key {key!r}, which is not a string")
@@ -258,7 +258,7 @@ def is_frame(value: Any) -> bool:
 
 
 def same_values(one: Any, other: Any) -> bool:
-    """Return whether two values are equal: numbers, texts, arrays, frames, or lists of them."""
+    """Return whether two values are equal: numbers, strings, arrays, frames, or lists of them."""
     if is_frame(one):
         names = frames.names(one)
         return names == frames.names(other) and all(

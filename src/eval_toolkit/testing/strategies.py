@@ -9,7 +9,7 @@ from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.responses import Completion
 from eval_toolkit.scorecards import Records
 from eval_toolkit.slices import EvalSlice
-from eval_toolkit.testing.material import ODD_TEXTS
+from eval_toolkit.testing.inputs import ODD_TEXTS
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

@@ -31,7 +31,7 @@ class SimilarityFinding(Displayed):
     right_label: Any = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON types; sources and labels are unchanged."""
+        """Return a JSON-serialisable dict; sources and labels are unchanged."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -53,7 +53,7 @@ class SimilarityAuditReport(Displayed):
         return len(self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "findings": [finding.to_dict() for finding in self.findings],
             "n_findings": self.n_findings,

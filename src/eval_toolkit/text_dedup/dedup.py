@@ -57,7 +57,7 @@ class DedupReport(Displayed):
         return len(self.dropped_pairs)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "kept_indices": self.kept_indices,
             "dropped_pairs": [list(pair) for pair in self.dropped_pairs],

@@ -23,7 +23,7 @@ __all__ = [
 
 
 def normalize_text_for_dedup(text: str) -> str:
-    r"""Return a text in Unicode NFC and lower case, with white space collapsed and stripped.
+    r"""Return a text in Unicode NFC and lower case, with whitespace collapsed and stripped.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def normalize_text_for_dedup(text: str) -> str:
     Returns
     -------
     str
-        Normalised text; equal for texts that differ only in case, white space or composition.
+        Normalised text; equal for texts that differ only in case, whitespace or composition.
 
     Raises
     ------
@@ -53,13 +53,13 @@ def normalize_text_for_dedup(text: str) -> str:
         form = text.lower()
     else:  # compose again after lowering: some letters compose in lower case only
         form = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).lower())
-    if form.isprintable() and "  " not in form:  # the space is the only printable white space
+    if form.isprintable() and "  " not in form:  # the space is the only printable whitespace
         return form.strip(" ")
     return " ".join(form.split())
 
 
 def sha256_text(text: str, *, normalize: bool = True) -> str:
-    """Return the sha256 of a text as 64 hexadecimal digits.
+    """Return the SHA-256 hash of a text as 64 hexadecimal digits.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def distinct(keys: Iterable[Hashable]) -> Distinct:
 
 
 def checked_texts(texts: list[str], name: str) -> list[str]:
-    """Return the list; raise unless it contains only str."""
+    """Return the list; raise unless it contains only strings."""
     if not isinstance(texts, list):
         raise InvalidTypeError(
             f"`{name}` must be a list of str, got {type(texts).__name__}; pass list({name})"
@@ -175,4 +175,4 @@ def _check_rows(texts: Sequence[Any], name: str) -> None:
     if not set(map(type, texts)) <= {str}:
         for row, text in enumerate(texts):
             if not isinstance(text, str):
-                raise InvalidTypeError(f"{name}[{row}] is {text!r:.80}; `{name}` must hold str")
+                raise InvalidTypeError(f"{name}[{row}] is {text!r:.80}; `{name}` must contain str")

@@ -59,7 +59,7 @@ class SimilarPairs(Displayed):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "left": self.left.tolist(),
             "right": self.right.tolist(),
@@ -272,7 +272,7 @@ class JoinStrategy(ABC):
             If the texts are not a list of str, or ``k_neighbors`` is below 1, missing or given
             twice.
         """
-        n = min(_asked(k_neighbors, k), len(texts))
+        n = min(_n_neighbours(k_neighbors, k), len(texts))
         rows, neighbours = self._neighbours_within(checked_texts(texts, "texts"), n)
         return nearest(rows, rows, neighbours, n, self_first=True)
 
@@ -304,15 +304,15 @@ class JoinStrategy(ABC):
             If the texts are not lists of str, or ``k_neighbors`` is below 1, missing or given
             twice.
         """
-        n = min(_asked(k_neighbors, k), len(reference))
+        n = min(_n_neighbours(k_neighbors, k), len(reference))
         checked_texts(query, "query")
         checked_texts(reference, "reference")
         rows, others, neighbours = self._neighbours_across(query, reference, n)
         return nearest(rows, others, neighbours, n, self_first=False)
 
 
-def _asked(k_neighbors: int | None, k: int | None) -> int:
-    """Return the requested number of neighbours, given under either name."""
+def _n_neighbours(k_neighbors: int | None, k: int | None) -> int:
+    """Return the requested number of neighbours, passed under either name."""
     if k_neighbors is not None and k is not None:
         raise InvalidInputError("`k` is an alias of `k_neighbors`; pass only one of them")
     given: Any = k if k_neighbors is None else k_neighbors

@@ -39,7 +39,7 @@ def _cosine(products: FloatArray) -> FloatArray:
 
 
 class Space(ABC):
-    """Rows with a similarity; rows before an optional boundary are queries for those after it."""
+    """Rows with a similarity; an optional boundary separates queries from references."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ class Space(ABC):
 
     @abstractmethod
     def similarities(self, rows: slice, others: slice) -> FloatArray:
-        """Return the similarities of some rows with others."""
+        """Return the similarities between two selections of rows."""
 
     @abstractmethod
     def above(self, threshold: float, boundary: int | None) -> Iterator[SimilarPairs]:
@@ -86,7 +86,7 @@ class DenseCosine(Space):
         return len(self.vectors)
 
     def similarities(self, rows: slice, others: slice) -> FloatArray:
-        """Return the cosines of some rows with others."""
+        """Return the cosines between two selections of rows."""
         return _cosine(self.vectors[rows] @ self.vectors[others].T)
 
     def above(self, threshold: float, boundary: int | None) -> Iterator[SimilarPairs]:

@@ -160,7 +160,7 @@ class ExactNormalizedHashStrategy(JoinStrategy):
         return distinct(map(normalize_text_for_dedup, texts) if self.normalize else texts)
 
     def within(self, texts: list[str], threshold: float, wanted: Wanted = "pairs") -> Within:
-        """Return no pairs: distinct texts are never similar."""
+        """Return no pairs, because distinct texts are never similar."""
         return Within(self._distinct(texts), ())
 
     def across(
@@ -170,7 +170,7 @@ class ExactNormalizedHashStrategy(JoinStrategy):
         threshold: float,
         kinds: IntArray | None = None,
     ) -> Across:
-        """Return no pairs: the caller pairs equal texts of both lists."""
+        """Return no pairs, because the caller pairs equal texts of both lists."""
         return Across(self._distinct(query), self._distinct(reference), ())
 
     def _neighbours_within(self, texts: list[str], k: int) -> tuple[Distinct, Neighbours]:
@@ -185,7 +185,7 @@ class ExactNormalizedHashStrategy(JoinStrategy):
 
 
 def _no_neighbours(rows: Distinct) -> Neighbours:
-    """Return no neighbours: equal texts are found by the caller."""
+    """Return no neighbours, because the caller finds equal texts."""
     return ((np.empty(0, np.int64), np.empty(0)) for _ in rows.keys)
 
 

@@ -29,7 +29,7 @@ def f1_scores(groups: ScoreGroups) -> FloatArray:
 
 
 def most_recall(groups: ScoreGroups, allowed: IntArray) -> int:
-    """Return the allowed threshold with the largest recall; among equals, the smallest FPR.
+    """Return the feasible threshold with the largest recall; the smallest FPR breaks ties.
 
     False positives never decrease as the threshold falls, so the highest threshold with the largest
     recall has the fewest. A lower one would only add false positives.

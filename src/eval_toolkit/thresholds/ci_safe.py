@@ -56,7 +56,7 @@ class _Candidates:
         return ~rejected
 
     def records(self, rows: Iterable[int], confidence: float) -> Iterator[dict[str, Any]]:
-        """Yield one dict of JSON types per candidate in ``rows``."""
+        """Yield a JSON-serialisable dict for each candidate in ``rows``."""
         groups, accepted = self.groups, self.accepted
         columns: dict[str, FloatArray] = {
             "threshold": groups.thresholds,
@@ -126,7 +126,7 @@ class CISafeThresholdSelector:
 
     def __post_init__(self) -> None:
         if not self.constraints:
-            raise InvalidInputError(f"give at least one limit: {', '.join(_LIMITS)}")
+            raise InvalidInputError(f"pass at least one limit: {', '.join(_LIMITS)}")
         for name, value in self.constraints.items():
             validation.number(value, name, low=0.0, high=1.0)
         validation.fraction(self.confidence, "confidence")
@@ -134,7 +134,7 @@ class CISafeThresholdSelector:
 
     @property
     def constraints(self) -> dict[str, float]:
-        """Limits that were given, by name."""
+        """The limits that were given, by name."""
         given = {name: getattr(self, name) for name in _LIMITS}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -218,7 +218,7 @@ class CISafeThresholdSelector:
         n_resamples : int, default 1000
             Number of bootstrap resamples.
         seed, rng : int or other seed, default 42
-            Random seed or generator; give only one of the two.
+            Random seed or generator; pass only one of the two.
 
         Returns
         -------

@@ -46,7 +46,9 @@ def _names(values: str | Iterable[str], name: str) -> tuple[str, ...]:
     names = (values,) if isinstance(values, str) else _items(values, name)
     for value in names:
         if not isinstance(value, str) or not value:
-            raise InvalidInputError(f"`{name}` holds {value!r}; it must hold non-empty strings")
+            raise InvalidInputError(
+                f"`{name}` contains {value!r}; it must contain non-empty strings"
+            )
     return names
 
 
@@ -137,7 +139,7 @@ class FittedOperatingPoint(Displayed):
     """`metrics_at_threshold` on the data used for selection; optimistic."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "criterion": self.criterion,
             "threshold": self.threshold,
@@ -377,7 +379,7 @@ def headline_metrics(
 def _one_class(
     labels: BoolArray, scores: FloatArray, strata: ArrayLike | None, priors: list[float]
 ) -> dict[str, Any]:
-    """Return the headline metrics defined for a single class; the others are marked as skipped."""
+    """Return the headline metrics that are defined for a single class; others are marked skipped."""
     label = int(labels[0])
     note = f"all {len(labels)} rows have label {label}; ranking and thresholds need both classes"
     headline: dict[str, Any] = {

@@ -111,7 +111,7 @@ class ThresholdPolicyMetadata(Displayed):
         object.__setattr__(self, "constraints", dict(self.constraints))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "calibration_slice": self.calibration_slice,
             "score_column": self.score_column,

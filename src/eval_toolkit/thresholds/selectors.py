@@ -35,7 +35,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class MaxF1Selector:
-    """Selector of the threshold with the highest F1; the lowest one on ties.
+    """Selector of the threshold with the highest F1; the lowest one in case of ties.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class MaxF1Selector:
 
 @dataclass(frozen=True, slots=True)
 class TargetRecallSelector:
-    """Selector of the highest threshold whose recall reaches a target; it always exists.
+    """Selector of the highest threshold whose recall reaches a target; one always exists.
 
     Among all thresholds that reach the target, it has the lowest false-positive rate and flags the
     fewest rows.
@@ -207,7 +207,7 @@ class TargetFPRSelector:
 
 @dataclass(frozen=True, slots=True)
 class YoudenJSelector:
-    """Selector of the threshold with the largest TPR − FPR; the highest one on ties.
+    """Selector of the threshold with the largest TPR − FPR; the highest one in case of ties.
 
     Examples
     --------
@@ -235,7 +235,7 @@ class YoudenJSelector:
 
 @dataclass(frozen=True, slots=True)
 class CostSensitiveSelector:
-    """Selector of the Bayes threshold of a cost matrix; the data only determine its metrics.
+    """Selector of the Bayes threshold for a cost matrix, which does not depend on the data.
 
     Examples
     --------

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.fuzz.target import Target, command, each
 from tests.fuzz.targets.runs import _SCORED, two_runs
 
-from eval_toolkit.cli._judging import _rubric
+from eval_toolkit.cli._judge_options import _rubric
 from eval_toolkit.graders.judges import Judge
 from eval_toolkit.loaders import OodManifestLoader
 from eval_toolkit.models import ScriptedModel

@@ -139,7 +139,7 @@ class TestTwoTools:
         b = stored(tmp_path, "b", ids=list("vwx"), values=[0, 0, 1], questions=said[2:])
         result = compare_runs(a, b, match=MatchSpec(units="input"))
         assert (only(result).n_units, only(result).delta) == (1, 0.0)
-        assert "left out: 4 of A and 2 of B (equal input)" in result.notes[1]
+        assert "omitted: 4 of A and 2 of B (equal input)" in result.notes[1]
 
     def test_long_inputs_are_told_apart_by_their_ends(self, tmp_path: Path) -> None:
         # What is stored for people to read is cut at 20 000 characters.

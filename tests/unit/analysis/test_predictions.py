@@ -302,8 +302,8 @@ def test_no_threshold_meets_the_demand(tmp_path):
 
 def test_bad_regions(curve, tmp_path):
     for region, message in (
-        ({}, "give exactly one"),
-        ({"max_fpr": 0.1, "min_precision": 0.1}, "give exactly one"),
+        ({}, "pass exactly one"),
+        ({"max_fpr": 0.1, "min_precision": 0.1}, "pass exactly one"),
         ({"max_fpr": 1.5}, r"lie in \[0, 1\]"),
         ({"min_precision": -1}, r"lie in \[0, 1\]"),
         ({"thresholds": 0.5}, "a pair"),
@@ -421,18 +421,18 @@ def test_rows_of_several_scorers_or_slices_are_never_pooled(several):
         lambda **k: drift(several, several, **k),
     ):
         with pytest.raises(
-            InvalidInputError, match=r"holds 2 scorers, 'bad', 'good'; choose one with scorer="
+            InvalidInputError, match=r"contains 2 scorers, 'bad', 'good'; choose one with scorer="
         ):
             ask()
         with pytest.raises(
-            InvalidInputError, match=r"holds 2 slices, 'x', 'y'; choose one with slice="
+            InvalidInputError, match=r"contains 2 slices, 'x', 'y'; choose one with slice="
         ):
             ask(scorer="good")
         with pytest.raises(MissingColumnError, match=r"has no 'ugly'; it has 'bad', 'good'"):
             ask(scorer="ugly", slice="x")
         ask(scorer="good", slice="x")
     with pytest.raises(
-        InvalidInputError, match=r"candidate holds 2 scorers.*choose one with candidate_scorer="
+        InvalidInputError, match=r"candidate contains 2 scorers.*choose one with candidate_scorer="
     ):
         paired_diff_from_prediction_refs(several, several, baseline_scorer="good", slice="x")
 

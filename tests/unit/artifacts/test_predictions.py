@@ -97,7 +97,10 @@ def test_equal_predictions_give_equal_bytes(tmp_path):
             r"row_id\[2\] and row_id\[0\] are both 'a'; ids must be unique",
         ),
         ({"texts": ["a"]}, "`texts` has 1 entries but `labels` has 3"),
-        ({"texts": IDS, "content_hashes": IDS}, "give `texts` or `content_hashes`, not both"),
+        (
+            {"texts": IDS, "content_hashes": IDS},
+            "pass either `texts` or `content_hashes`, not both",
+        ),
         ({"columns": {"Label": IDS}}, "`columns` has the name 'Label', which is already used"),
         ({"row_ids": "abc"}, "`row_id` must be a sequence, one entry per row, got 'abc'"),
         ({"groups": 5}, "`group` must be a sequence, one entry per row, got 5"),

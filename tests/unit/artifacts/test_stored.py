@@ -136,7 +136,7 @@ def test_missing_values_of_pandas_are_absences_too() -> None:
 
 def test_keys_that_become_one_are_refused() -> None:
     with pytest.raises(
-        InvalidInputError, match="the value at a has two keys that become '1' as text"
+        InvalidInputError, match="the value at a has two keys that become '1' as strings"
     ):
         sanitize_for_json({"a": {1: "x", "1": "y"}})
 

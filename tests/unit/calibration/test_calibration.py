@@ -536,7 +536,9 @@ class TestAbstaining:
     def test_contradictory_requests(self):
         with pytest.raises(InvalidInputError, match="needs a cost matrix with an `abstain_cost`"):
             cal.CostMatrix().expected_cost([0, 1], [0.1, 0.9], abstain=True)
-        with pytest.raises(InvalidInputError, match="give `threshold` or `abstain`, not both"):
+        with pytest.raises(
+            InvalidInputError, match="pass either `threshold` or `abstain`, not both"
+        ):
             cal.CostMatrix(abstain_cost=0.1).expected_cost([0, 1], [0.1, 0.9], 0.5, abstain=True)
 
 

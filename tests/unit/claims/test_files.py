@@ -96,7 +96,7 @@ def test_every_form_is_read(claims):
         (HEAD + 'at = "f1"\nslice = "t"\nmin_n = 3\n', "has both at and slice"),
         (HEAD + 'at = "f1 @ x"\nmin_n = 3\n', "'f1 @ x' is not a valid part"),
         (HEAD + 'at = "@ a=1"\nrequire = "value > 1"\n', "is not the address of a cell"),
-        (HEAD + 'at = 3\nrequire = "value > 1"\n', "`at` is 3; it must be a non-empty text"),
+        (HEAD + 'at = 3\nrequire = "value > 1"\n', "`at` is 3; it must be a non-empty string"),
         (HEAD + 'at = "f1"\nno_errors = true\n', "'at' does not apply to claims with 'no_errors'"),
         (HEAD + CELL + 'require = "ci_mid > 0.8"\n', "it must read like"),
         (HEAD + CELL + 'require = "value > high"\n', "it must read like"),
@@ -115,7 +115,7 @@ def test_every_form_is_read(claims):
         (HEAD + CELL + "min_n = 3\n", "'scorer' does not apply to claims with 'min_n'"),
         (HEAD + 'slice = "t"\nmin_n = 2.5\n', "must be a positive integer"),
         (HEAD + 'slice = "t"\nmax_fpr = 2\n', "a rate is at most 1"),
-        (HEAD + "slice = 3\nmax_fpr = 0.1\n", "`slice` is 3; it must be a non-empty text"),
+        (HEAD + "slice = 3\nmax_fpr = 0.1\n", "`slice` is 3; it must be a non-empty string"),
         (HEAD + "no_leakage = false\n", "claims nothing"),
         (HEAD + 'no_errors = "yes"\n', "must be true or false"),
         (
@@ -395,7 +395,7 @@ def test_a_run_that_lost_units_of_the_baseline_is_not_shown_to_be_no_worse(tmp_p
     assert not outcome.passed
     assert outcome.message == (
         f"pr_auc of 'guard' on 'test' cannot be compared: {said}; score them, or write "
-        "allow_missing = true if they are left out on purpose"
+        "allow_missing = true if they are omitted on purpose"
     )
     assert outcome.evidence["non_inferior:test:guard:pr_auc"]["n_only_a"] == n_lost
     strict = load_claims_text(tmp_path, text + "allow_missing = false\n")

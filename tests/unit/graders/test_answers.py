@@ -147,8 +147,8 @@ class TestTextColumns:
             ("a\ud800b", "a\ufffdb", "ok", ""),
             (Grade(None, "ok", "cut off", "né"), "né", "ok", ""),
             (Grade.skipped("nothing said"), None, "skipped", "nothing said"),
-            (3.0, None, "error", "the grade 'said' is 3.0; it must be a text"),
-            (None, None, "error", "the grade 'said' is None; it must be a text"),
+            (3.0, None, "error", "the grade 'said' is 3.0; it must be a string"),
+            (None, None, "error", "the grade 'said' is None; it must be a string"),
         ],
     )
     def test_what_is_kept(self, kept: Any, value: Any, status: str, reason: str) -> None:

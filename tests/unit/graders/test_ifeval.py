@@ -167,7 +167,7 @@ class TestInstructions:
         [
             ("punctuation:no_coma", {}, "no instruction 'punctuation:no_coma'; did you mean"),
             ("punctuation:no_comma", {"text": "x"}, "has no argument 'text'"),
-            ("startend:end_checker", {}, "`end_phrase` is missing; it must be a text"),
+            ("startend:end_checker", {}, "`end_phrase` is missing; it must be a string"),
             ("keywords:existence", {"keywords": "rain"}, "`keywords` is 'rain'; it must be a list"),
             (
                 "length_constraints:number_words",

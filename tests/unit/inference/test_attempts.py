@@ -121,8 +121,8 @@ class TestJudge:
 @each(
     ("options", "message"),
     [
-        ({}, "give either `within_sd`"),
-        ({"within_sd": 0.1, "proportion": 0.5}, "give either `within_sd`"),
+        ({}, "pass either `within_sd`"),
+        ({"within_sd": 0.1, "proportion": 0.5}, "pass either `within_sd`"),
         ({"within_sd": -0.1}, "`within_sd`"),
         ({"within_sd": 0.1, "attempts": 0}, "`attempts` is 0"),
         ({"within_sd": 0.1, "attempts": (1, 2, 3)}, "pair of values for A and B"),

@@ -215,7 +215,7 @@ def test_seed_and_rng_are_one_argument(call):
     assert call() == call(seed=42) == call(rng=42)
     assert call(seed=1) == call(rng=1)
     assert call(seed=1) != call(seed=2)
-    with pytest.raises(InvalidInputError, match="give `seed` or `rng`, not both"):
+    with pytest.raises(InvalidInputError, match="pass either `seed` or `rng`, not both"):
         call(seed=1, rng=1)
 
 
@@ -268,7 +268,7 @@ def test_specs_partials_and_functions_are_one_metric():
         (
             {"groups": GROUPS, "stratified": True},
             InvalidInputError,
-            "give only one of `groups`, `stratified` and `plan`",
+            "pass only one of `groups`, `stratified` and `plan`",
         ),
         ({"groups": GROUPS[1:]}, InvalidInputError, "`groups` has 99 rows but the data has 100"),
         ({"seed": -1}, InvalidInputError, "`seed` is -1"),
@@ -878,7 +878,7 @@ def test_strata_without_spread():
 
 
 def test_bad_strata():
-    with pytest.raises(InvalidInputError, match="`strata` is empty; give at least one stratum"):
+    with pytest.raises(InvalidInputError, match="`strata` is empty; pass at least one stratum"):
         stratified_cluster_bootstrap_ci({}, brier_score, average)
     with pytest.raises(UndefinedMetricError, match="`combine` is nan on this data"):
         stratified_cluster_bootstrap_ci(
@@ -938,7 +938,7 @@ def test_any_plan_can_be_given():
 
 def test_one_plan_of_the_right_size():
     with pytest.raises(
-        InvalidInputError, match="give only one of `groups`, `stratified` and `plan`"
+        InvalidInputError, match="pass only one of `groups`, `stratified` and `plan`"
     ):
         bootstrap_ci(Y, S, roc_auc, groups=GROUPS, plan=groups_plan(GROUPS))
     with pytest.raises(InvalidInputError, match="`plan` is for 99 rows but the data has 100"):

@@ -387,7 +387,7 @@ class TestLeaderboard:
         ("options", "message"),
         [
             ({"metrics": "f1"}, "has no column 'f1'; all have right"),
-            ({"tasks": ["x"]}, "no run has 'x'; there are quiz"),
+            ({"tasks": ["x"]}, "no run has 'x'; the tasks are quiz"),
         ],
     )
     def test_unknown_names(self, tmp_path, options, message):
@@ -425,7 +425,7 @@ class TestLeaderboard:
             InvalidInputError, match="no run has the part in `metrics`; choose from"
         ):
             leaderboard(runs, metrics="right @ topic=z", **options)
-        with pytest.raises(InvalidInputError, match="every system is ranked; leave out / a"):
+        with pytest.raises(InvalidInputError, match="every system is ranked; remove / a"):
             leaderboard(runs, metrics="right @ topic=x / a", **options)
 
     def test_runs_that_used_all_their_units_need_no_note(self, tmp_path):

@@ -69,7 +69,7 @@ def test_interval_holds_region_and_region_holds_observed(values, n_missing):
 @pytest.mark.parametrize(
     ("values", "n_missing", "options", "message"),
     [
-        ([], 0, {}, "give at least one unit"),
+        ([], 0, {}, "pass at least one unit"),
         ([2.0], 1, {}, r"values\[0\] is 2"),
         ([0.5], 1, {"bounds": (0.0, np.inf)}, "must be finite to bound missing values"),
         ([0.5], -1, {}, "n_missing"),

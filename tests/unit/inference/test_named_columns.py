@@ -369,7 +369,7 @@ class TestCompared:
         (("m", [], len), InvalidInputError, "must contain at least one column"),
         (("m", ["a", "a"], len), InvalidInputError, "names must be unique"),
         (("m", ["a"], 3), InvalidTypeError, "must be callable or a statistic"),
-        (("m", ["a"], Accuracy()), InvalidInputError, "accuracy needs 2: 'gold', 'answer'"),
+        (("m", ["a"], Accuracy()), InvalidInputError, "accuracy needs 2 columns: 'gold', 'answer'"),
     ],
 )
 def test_specs_say_what_is_wrong(given: Any, error: type[Exception], message: str) -> None:

@@ -162,7 +162,7 @@ def test_seed_and_rng_are_one_argument(call):
     assert call(seed=1).to_dict() == call(rng=1).to_dict() != call(seed=2).to_dict()
     generator = np.random.default_rng
     assert call(rng=generator(3)).to_dict() == call(seed=generator(3)).to_dict()
-    with pytest.raises(InvalidInputError, match="give `seed` or `rng`, not both"):
+    with pytest.raises(InvalidInputError, match="pass either `seed` or `rng`, not both"):
         call(seed=1, rng=1)
 
 

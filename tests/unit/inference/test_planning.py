@@ -104,12 +104,12 @@ def test_clustered_power():
     [
         ({}, "the paired design needs `discordance`, or `proportion` and `correlation`"),
         ({"proportion": 0.8}, "the paired design needs `discordance`"),
-        ({"correlation": 0.5}, "give either `proportion`"),
+        ({"correlation": 0.5}, "pass either `proportion`"),
         ({"discordance": 0.2, "correlation": 0.5}, "`discordance` or `correlation`, not both"),
         ({"discordance": 0.02}, "`discordance`, is 0.02"),
-        ({"sd": 1.0, "proportion": 0.5}, "give `sd` .real values. or 0/1 arguments, not both"),
+        ({"sd": 1.0, "proportion": 0.5}, "pass `sd` .real values. or 0/1 arguments, not both"),
         ({"sd": 0.0}, "`sd` is 0.0"),
-        ({"design": "independent"}, "give either `proportion`"),
+        ({"design": "independent"}, "pass either `proportion`"),
         ({"design": "independent", "proportion": 0.97}, "`proportion` . `effect` is 1.02"),
         (
             {"design": "independent", "proportion": 0.5, "correlation": 0.5},
@@ -139,8 +139,8 @@ def test_no_effect_is_never_found():
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
-        ({}, "give either `proportion`"),
-        ({"proportion": 0.5, "sd": 1.0}, "give either `proportion`"),
+        ({}, "pass either `proportion`"),
+        ({"proportion": 0.5, "sd": 1.0}, "pass either `proportion`"),
         ({"proportion": 1.5}, "`proportion` is 1.5"),
         ({"sd": -1.0}, "`sd` is -1.0"),
         ({"proportion": 0.5, "interval": "exact"}, "`interval` is 'exact'"),

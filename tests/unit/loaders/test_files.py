@@ -369,7 +369,7 @@ def test_split_column_messages(tmp_path, csv):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"limit": 3, "sample_size": 3}, "give `limit` .* or `sample_size` .*, not both"),
+        ({"limit": 3, "sample_size": 3}, "pass either `limit` .* or `sample_size` .*, not both"),
         ({"limit": 0}, "`limit` is 0; it must be at least 1"),
         ({"sample_size": 2.5}, "`sample_size` must be an integer"),
         ({"columns": "text"}, "`columns` is 'text'; it must be a list"),
@@ -385,10 +385,10 @@ def test_options_are_checked_at_construction(csv, options, message):
 def test_sources_are_checked(tmp_path, csv):
     with pytest.raises(
         InvalidInputError,
-        match="`source` and `split_col` both define the splits; give only one of them",
+        match="`source` and `split_col` both define the splits; pass only one of them",
     ):
         FileLoader({"a": csv}, split_col="split")
-    with pytest.raises(InvalidInputError, match="`source` is empty; give at least one split"):
+    with pytest.raises(InvalidInputError, match="`source` is empty; pass at least one split"):
         FileLoader({})
     with pytest.raises(FileNotFoundError, match=r"none\.csv: no such file"):
         FileLoader(tmp_path / "none.csv").load_splits()

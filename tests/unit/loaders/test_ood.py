@@ -147,7 +147,7 @@ def test_names_that_do_not_tell_the_format_and_redirects(server, manifest, tmp_p
         assert len(ood_dataset_from_manifest(path, cache_dir=cache)) == 3
     path = manifest(demo={"url": f"{server.base}/download", "sha256": DIGEST})
     with pytest.raises(
-        InvalidInputError, match=r"slice 'demo': .*cannot tell the format .*, or give `format`"
+        InvalidInputError, match=r"slice 'demo': .*cannot tell the format .*, or pass `format`"
     ):
         ood_dataset_from_manifest(path, cache_dir=cache)
 
@@ -243,7 +243,7 @@ def test_slices_fields_maps_and_formats(manifest, tmp_path):
             {"url": "a.csv", "sha256": DIGEST, "lable_field": "y"},
             "unknown key 'lable_field'; known are",
         ),
-        ({"url": 3, "sha256": DIGEST}, "url is 3; it must be text"),
+        ({"url": 3, "sha256": DIGEST}, "url is 3; it must be a string"),
         ({"url": "a.csv", "sha256": DIGEST, "label_map": {"x": 3}}, r"label_map\['x'\] is 3"),
         ("a.csv", "must be a mapping with url and sha256"),
     ],

@@ -34,8 +34,8 @@ def test_columns_are_guessed_and_told(label: str, score: str) -> None:
         (("y", "target", "p"), "'y' or 'target'; pass label='y' or label='target'"),
         (("y", "p", "proba"), "'p' or 'proba'; pass scores='p' or scores='proba'"),
         (("y", "score_old", "score_new"), "'score_old' or 'score_new'; pass scores='score_old'"),
-        (("kept", "score"), "exists, or one like them; pass label='kept'"),
-        (("y", "model_a"), "exists, or one like them; pass scores='model_a'"),
+        (("kept", "score"), "exists, nor one with a similar name; pass label='kept'"),
+        (("y", "model_a"), "exists, nor one with a similar name; pass scores='model_a'"),
     ],
 )
 def test_no_guess_between_two(columns: tuple[str, ...], said: str) -> None:

@@ -136,7 +136,7 @@ def test_settings_reach_parameters_of_their_name_and_are_refused_otherwise() -> 
 
 @pytest.mark.parametrize("nothing", [None, 5, b"Rome", [], ["Rome", "Paris"], object(), {}])
 def test_what_is_no_text_is_an_error(nothing: Any) -> None:
-    with pytest.raises(ModelError, match="it must return a text"):
+    with pytest.raises(ModelError, match="it must return a string"):
         said(lambda prompt: nothing)
 
 

@@ -59,7 +59,7 @@ def test_a_tokenizer_without_a_template_does_not_chat(template: str | None) -> N
         ({"batch_size": 0}, "`batch_size` is 0; it must be at least 1"),
         ({"max_tokens": 0}, "`max_tokens` is 0; it must be at least 1"),
         ({"context_length": 0}, "`context_length` is 0; it must be at least 1"),
-        ({"tokenizer": object()}, "give `tokenizer` and `model` together, or neither"),
+        ({"tokenizer": object()}, "pass `tokenizer` and `model` together, or neither"),
     ],
 )
 def test_arguments_are_checked(options: dict[str, object], message: str) -> None:

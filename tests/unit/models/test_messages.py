@@ -41,7 +41,7 @@ class TestMessage:
     def test_refusals(self) -> None:
         with pytest.raises(InvalidInputError, match="`role` is 'tool'; it must be 'system'"):
             Message("tool", "x")  # type: ignore[arg-type]
-        with pytest.raises(InvalidTypeError, match="`content` of a user message must be text"):
+        with pytest.raises(InvalidTypeError, match="`content` of a user message must be a string"):
             Message(Role.USER, None)  # type: ignore[arg-type]
         with pytest.raises(InvalidInputError, match="needs 'role' and 'content'"):
             Message.from_dict({"role": "user"})
@@ -54,7 +54,7 @@ class TestRequests:
         ("arguments", "message"),
         [
             ({"prompt": []}, "`prompt` is empty"),
-            ({"prompt": 5}, "`prompt` is 5; it must be a text or messages"),
+            ({"prompt": 5}, "`prompt` is 5; it must be a string or messages"),
             ({"prompt": "x", "max_tokens": 0}, "`max_tokens` is 0; it must be at least 1"),
             ({"prompt": "x", "max_tokens": "5"}, "`max_tokens` must be an integer, got '5'"),
             ({"prompt": "x", "max_tokens": 2.5}, "`max_tokens` must be an integer, got 2.5"),
@@ -70,10 +70,10 @@ class TestRequests:
             ({"prompt": "x", "top_p": True}, "`top_p` must be a number, got True"),
             ({"prompt": "x", "seed": 1.5}, "`seed` must be an integer, got 1.5"),
             ({"prompt": "x", "seed": -1}, "`seed` is -1; it must be at least 0"),
-            ({"prompt": "x", "stop": 3}, "`stop` is 3; give a sequence"),
-            ({"prompt": "x", "stop": ["a", ""]}, r"stop\[1\] is empty; every answer would end"),
-            ({"prompt": "x", "stop": "\n"}, "`stop` is one text; give a sequence"),
-            ({"prompt": "x", "stop": [None]}, r"stop\[0\] is None; it must be text"),
+            ({"prompt": "x", "stop": 3}, "`stop` is 3; pass a sequence"),
+            ({"prompt": "x", "stop": ["a", ""]}, r"stop\[1\] is empty; it would end every answer"),
+            ({"prompt": "x", "stop": "\n"}, "`stop` is a single string; pass a sequence"),
+            ({"prompt": "x", "stop": [None]}, r"stop\[0\] is None; it must be a string"),
         ],
     )
     def test_unusable_generations(self, arguments: dict[str, object], message: str) -> None:

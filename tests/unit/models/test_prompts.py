@@ -124,7 +124,7 @@ class TestNamed:
         [
             ("chatm", InvalidInputError, "`formatter` is 'chatm'; choose one of 'chat', 'plain'"),
             (3, InvalidTypeError, "`formatter` is 3; it must be a name"),
-            (len, InvalidTypeError, "`formatter` returned 1; it must return a text"),
+            (len, InvalidTypeError, "`formatter` returned 1; it must return a string"),
         ],
     )
     def test_no_formatter(self, formatter: Any, error: type[Exception], reason: str) -> None:

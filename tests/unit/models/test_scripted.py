@@ -111,12 +111,12 @@ def test_one_text_for_everything_stops_a_run_of_log_likelihoods_at_once():
 
 
 def test_numbers_are_no_text():
-    with pytest.raises(ModelError, match="list is not text"):
+    with pytest.raises(ModelError, match="list is not a string"):
         generate(ScriptedModel({"Hello": [-1.0]}))
 
 
 def test_arguments_are_checked():
-    with pytest.raises(InvalidTypeError, match="`answers` must be a text, a callable"):
+    with pytest.raises(InvalidTypeError, match="`answers` must be a string, a callable"):
         ScriptedModel(3)
     with pytest.raises(InvalidInputError, match="`delay_s` is -1"):
         ScriptedModel("x", delay_s=-1)

@@ -85,7 +85,7 @@ def test_rendered_messages_are_not_led_in() -> None:
 def test_an_empty_prompt_is_the_token_to_start_from() -> None:
     assert prompt_ids(Greedy(start=3), "") == [3]
     assert prompt_ids(Greedy(lead=(4,), start=3), "") == [4]
-    with pytest.raises(ModelError, match="no beginning-of-text token; give a prompt"):
+    with pytest.raises(ModelError, match="no beginning-of-text token; pass a prompt"):
         prompt_ids(Greedy(start=None), "")
 
 

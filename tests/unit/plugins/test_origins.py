@@ -311,12 +311,12 @@ class TestOneWay:
             }),
             ("load_model", {
                 *("cli/_models.py", "models/callables.py", "tasks/rescoring.py"),
-                *("graders/judges/judge.py", "rollouts/attacks/asking.py"),
+                *("graders/judges/judge.py", "rollouts/attacks/model_probes.py"),
             }),
             ("load_task", {"cli/_tasks.py", "tasks/running.py", "tasks/rescoring.py"}),
             ("as_model", {
                 *("models/loading.py", "rollouts/participants.py"),
-                *("tasks/asking.py", "tasks/running.py"),
+                *("tasks/ungraded.py", "tasks/running.py"),
             }),
         ],
     )  # fmt: skip

@@ -23,7 +23,7 @@ from eval_toolkit.rollouts import (
     run_rollouts,
 )
 from eval_toolkit.rollouts.attacks import Static
-from eval_toolkit.rollouts.showing import (
+from eval_toolkit.rollouts.display import (
     Scoring,
     _card,
     outcomes_of_rollouts,

@@ -59,7 +59,7 @@ def test_rows_without_a_score_are_counted(tmp_path: Path) -> None:
     section = curves.build(written_rows(tmp_path, [0, 1] * 10 + [1, 0, 1], scores), WANTED)
     assert section is not None
     assert section.lead == "20 rows, 10 positive."
-    assert section.notes == ["model: 3 rows without a score are left out"]
+    assert section.notes == ["model: 3 rows without a score are omitted"]
 
 
 def test_no_labels_and_no_charts_have_no_section(rows_run: Run) -> None:

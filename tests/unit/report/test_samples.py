@@ -24,7 +24,7 @@ from eval_toolkit.runs.query_driver import outcomes_of
 from eval_toolkit.runs.selected_units import Place, selected_units, units_at
 from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks import BaseTask, ResponseType, run_task
-from eval_toolkit.tasks.showing import right_by_grades
+from eval_toolkit.tasks.sample_display import right_by_grades
 
 Shown = Callable[[Section], Page]
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.graders.judges import Judge
-from eval_toolkit.graders.judges.asking import apart
+from eval_toolkit.graders.judges.requests import apart
 from eval_toolkit.models.responses import RawCompletion, Usage
 from eval_toolkit.models.runner import read_entries, read_outcomes
 from eval_toolkit.models.runner.stored import RESPONSES

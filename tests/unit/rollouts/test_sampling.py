@@ -453,7 +453,7 @@ class TestFailures:
         system = System(Reading(ScriptedModel("hm")), ["b"], grr)
         (graph,) = TreeSampler(system, depth=1).eval_rollouts(["x"])
         assert graph.children[0].status == "error"
-        assert "returned None, not text" in graph.children[0].reason
+        assert "returned None, not a string" in graph.children[0].reason
 
     def test_secrets_in_what_is_raised_do_not_get_into_the_rollout(self):
         key = "sk-abcdefghijklmnopqrstuvwx123456"

@@ -57,7 +57,7 @@ class TestSeedPrompt:
             ({"prompt": "a", "topic": None}, InvalidTypeError, "`topic`"),
             ({"prompt": "a", "safe": "yes"}, InvalidTypeError, "True, False or None"),
             ({"prompt": "a", "id": "\ud83d"}, InvalidInputError, "surrogate"),
-            ({"prompt": "a", "content_hash": "0" * 64}, InvalidInputError, "leave it out"),
+            ({"prompt": "a", "content_hash": "0" * 64}, InvalidInputError, "omit it"),
         ],
     )
     def test_what_is_no_seed_prompt(
@@ -115,8 +115,8 @@ class TestLists:
             (5, InvalidTypeError, "must be a list"),
             (["a", 5], InvalidTypeError, r"seeds\[1\] is 5"),
             (["a", ""], InvalidInputError, r"seeds\[1\]: the prompt is empty"),
-            ([{"prompt": ["a"]}], InvalidInputError, "must be text"),
-            ([{"prompt": 5}], InvalidInputError, "a prompt must be text"),
+            ([{"prompt": ["a"]}], InvalidInputError, "must be a string"),
+            ([{"prompt": 5}], InvalidInputError, "a prompt must be a string"),
             ([{"prompt": None}], InvalidInputError, "the prompt is empty"),
             ([{"words": "a"}], InvalidInputError, "the columns are 'words'; name it with `prompt`"),
             (

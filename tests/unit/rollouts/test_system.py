@@ -7,8 +7,8 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.rollouts import Conversation, SeedPrompt, System, run_rollouts
 from eval_toolkit.rollouts.attacks import Refinement, Scripted, Static
+from eval_toolkit.rollouts.participant_requests import _with_seeds
 from eval_toolkit.rollouts.scorers import CachedScorer, KeywordScorer, RefusalScorer
-from eval_toolkit.rollouts.speaking import _with_seeds
 
 
 def zero(texts):

@@ -171,7 +171,7 @@ def test_numbers_and_texts_do_not_share_a_column(tmp_path):
     records = voting_records()
     records["test", "o"] = Records.from_columns({"answer": [1.0]})
     with pytest.raises(
-        InvalidInputError, match="'answer' contains numbers in one subject and texts"
+        InvalidInputError, match="'answer' contains numbers in one subject and strings"
     ):
         write_run(tmp_path / "r1", results=payload(), manifest={}, records=records)
 

@@ -115,7 +115,7 @@ def test_a_damaged_answer_is_called_damaged(tmp_path):
     journal.path.write_text(unsealed.replace('"text":"fine"', '"text":5'))
     [outcome] = run_jobs(JOBS[:1], ReplayModel(journal.path))
     assert outcome.error.message == (
-        f"{journal.path}: the stored answer is damaged: `text` is 5; it must be text"
+        f"{journal.path}: the stored answer is damaged: `text` is 5; it must be a string"
     )
 
 

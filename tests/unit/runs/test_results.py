@@ -14,7 +14,7 @@ from eval_toolkit.claims import Claim, cell_threshold_gate, evaluate_gate
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.cells import read_cell
-from eval_toolkit.runs.first_edition import in_one_shape
+from eval_toolkit.runs.legacy_results import in_one_shape
 from eval_toolkit.runs.results import Results
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard, summarise
 

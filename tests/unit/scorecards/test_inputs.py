@@ -47,7 +47,11 @@ def test_labels_of_any_kind_are_the_same_classes(labels: Any, positive: Any) -> 
     [
         (WORDS, None, r"y_true\[0\] is 'ham'; labels must be 0 or 1: .* positive='spam'"),
         (Y + 1, None, r"y_true\[1\] is 2; labels must be 0 or 1"),
-        (WORDS, "eggs", "`positive` is 'eggs', but no row has this label; there are 'ham', 'spam'"),
+        (
+            WORDS,
+            "eggs",
+            "`positive` is 'eggs', but no row has this label; the labels are 'ham', 'spam'",
+        ),
         ([None, *WORDS[1:]], "spam", r"y_true\[0\] is missing"),
         ([np.nan, *Y[1:]], None, "y_true"),
         (WORDS[:5], "spam", "`y_true` has 5 rows but `y_score` has 60"),

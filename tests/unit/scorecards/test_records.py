@@ -190,18 +190,22 @@ class TestRefusals:
             ),
             ({"x": [1, 2]}, {"unit_id": ["a", None]}, r"unit_id\[1\] is missing"),
             ({"x": [1, 2]}, {"group": [1.0, np.nan]}, r"group\[1\] is missing"),
-            ({"x": [1, 2]}, {"attempt": [1.0, 2.5]}, "`attempt` must hold integers, got float64"),
+            (
+                {"x": [1, 2]},
+                {"attempt": [1.0, 2.5]},
+                "`attempt` must contain integers, got float64",
+            ),
             ({"x": [1, np.nan]}, {}, r"x\[1\] is nan; an 'ok' value must be finite"),
             ({"x": [1, np.inf]}, {}, r"x\[1\] is inf; an 'ok' value must be finite"),
             (
                 {"x": [1, "yes"]},
                 {},
-                r"x\[1\] is 'yes'; a column must contain only numbers or only texts",
+                r"x\[1\] is 'yes'; a column must contain only numbers or only strings",
             ),
             (
                 {"x": ["yes", None]},
                 {"status": {"x": ["ok", "ok"]}},
-                r"x\[1\] is None; an 'ok' value must be a text",
+                r"x\[1\] is None; an 'ok' value must be a string",
             ),
             ({"x": [1, None]}, {"status": {"x": ["ok", "ok"]}}, r"x\[1\] is None; an 'ok' value"),
             (
@@ -302,7 +306,7 @@ class TestForeignTypes:
             ({"c": np.array(3.0)}, r"`c` is array\(3\.\); it must be a sequence"),
             (
                 {"c": ["1", 0]},
-                r"c\[0\] is '1'; a column must contain only numbers or only texts, or None",
+                r"c\[0\] is '1'; a column must contain only numbers or only strings, or None",
             ),
             ({"c": np.ma.masked_array([1, 2], mask=[False, True])}, r"c\[1\] is masked; a column"),
             ([1, 2], r"`columns` is \[1, 2\]; it must map names to columns"),
@@ -318,8 +322,8 @@ class TestForeignTypes:
             ([0, 9], r"rows\[1\] is 9; there are 3 records"),
             ([-4], r"rows\[0\] is -4; there are 3 records"),
             ([True, False], r"`rows` is a mask of shape \(2,\); there are 3 records"),
-            ([0.5], "`rows` must hold positions or be a mask"),
-            ([0, 2, -1], r"rows\[2\] is 2, as before; each record may be taken only once"),
+            ([0.5], "`rows` must contain positions or be a mask"),
+            ([0, 2, -1], r"rows\[2\] is 2, as before; each record may be selected only once"),
         ],
     )
     def test_take(self, rows: Any, message: str) -> None:
@@ -380,5 +384,7 @@ class TestTexts:
     def test_texts_have_no_mean(self) -> None:
         records = Records.from_columns({"answer": ["a", "b"]}, slices={"x": ["1", "2"]})
         for by in (None, "x"):
-            with pytest.raises(InvalidInputError, match="'answer' holds texts, which have no mean"):
+            with pytest.raises(
+                InvalidInputError, match="'answer' contains strings, which have no mean"
+            ):
                 summarise(records, [mean_of("answer")], by=by)

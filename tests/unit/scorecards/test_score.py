@@ -102,7 +102,7 @@ class TestContract:
             ({"confidence": 0.0}, "`confidence` is 0.0; it must lie in"),
             ({"method": "normal"}, "`method` is 'normal'; choose one of 'BCa'"),
             ({"seed": -1}, "`seed` is -1; it must not be negative"),
-            ({"seed": 1, "rng": 1}, "give `seed` or `rng`, not both"),
+            ({"seed": 1, "rng": 1}, "pass either `seed` or `rng`, not both"),
             ({"assumed_prior": 1.0}, "`assumed_prior` is 1.0"),
             ({"groups": [1, 2]}, "`groups` has 2 rows but the data has 150"),
         ],

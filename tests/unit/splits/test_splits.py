@@ -374,7 +374,7 @@ def test_purge_and_embargo_by_hand():
     rows = {"text": [str(i) for i in range(20)], "label": [0, 1] * 10, "timestamp": list(range(20))}
     splitter = PurgedKFoldSplitter(n_splits=4, purge_gap=2, embargo_pct=0.1)
     folds = list(splitter.iter_folds(EvalSlice("x", rows)))
-    # block 5..9: rows 3, 4 before and 10, 11 (gap), 12, 13 (embargo of 10 % of 20) after are left out
+    # block 5..9: rows 3, 4 before and 10, 11 (gap), 12, 13 (embargo of 10 % of 20) after are omitted
     assert [int(text) for text in folds[1]["train"].features] == [0, 1, 2, 14, 15, 16, 17, 18, 19]
     assert [int(text) for text in folds[1]["test"].features] == [5, 6, 7, 8, 9]
     with pytest.raises(

@@ -167,7 +167,7 @@ class TestIdentity:
             ID_FIELD = "key"
 
         rows = [{"key": "x\ud800", **sums(1)[0]}]
-        reason = r"row 1: the key 'key' is 'x\\ud800'; every key must be a text or a number"
+        reason = r"row 1: the key 'key' is 'x\\ud800'; every key must be a string or a number"
         with pytest.raises(InvalidInputError, match=reason):
             Keyed(rows=rows).samples()
 
@@ -349,7 +349,7 @@ class TestExamples:
                 return None
 
         rows = {"test": sums(1), "train": sums(2, 5)}
-        with pytest.raises(InvalidTypeError, match="the answer of an example must be text"):
+        with pytest.raises(InvalidTypeError, match="the answer of an example must be a string"):
             Untold(1, rows=rows).samples()
         assert Untold(rows=rows).samples()[0].ground_truth is None
 
@@ -450,8 +450,8 @@ class TestChoices:
             (None, "row 1: a log-likelihood task needs choices"),
             ([], "row 1: a log-likelihood task needs choices"),
             (["5"], "row 1: the reference '0' is not one of the choices"),
-            ([1, 2], "row 1: the choices are .1, 2.; they must be texts"),
-            ("012", "row 1: the choices are '012'; they must be texts"),
+            ([1, 2], "row 1: the choices are .1, 2.; they must be strings"),
+            ("012", "row 1: the choices are '012'; they must be strings"),
         ],
     )
     def test_bad_choices(self, choices: Any, reason: str) -> None:
@@ -687,10 +687,13 @@ class TestSample:
     @pytest.mark.parametrize(
         ("fields", "reason"),
         [
-            ({"ground_truth": 3}, "sample 'x': `ground_truth` is 3; it must be text"),
-            ({"ground_truth": ["a", 3]}, r"sample 'x': ground_truth\[1\] is 3; it must be text"),
-            ({"possible_completions": "abc"}, "`possible_completions` is a single text"),
-            ({"possible_completions": [1]}, r"possible_completions\[0\] is 1; it must be text"),
+            ({"ground_truth": 3}, "sample 'x': `ground_truth` is 3; it must be a string"),
+            (
+                {"ground_truth": ["a", 3]},
+                r"sample 'x': ground_truth\[1\] is 3; it must be a string",
+            ),
+            ({"possible_completions": "abc"}, "`possible_completions` is a single string"),
+            ({"possible_completions": [1]}, r"possible_completions\[0\] is 1; it must be a string"),
         ],
     )
     def test_what_it_refuses(self, fields: dict[str, Any], reason: str) -> None:

@@ -60,7 +60,7 @@ class TestTemplates:
             Template(text).render(ROW)
 
     def test_objects_are_no_text(self) -> None:
-        with pytest.raises(InvalidInputError, match="the field 'question' holds dict"):
+        with pytest.raises(InvalidInputError, match="the field 'question' is a dict"):
             Template("{question}").render(ROW)
         with pytest.raises(MissingColumnError, match="there is no value in the field 'x'"):
             Template("{x}").render({"x": None})
@@ -146,7 +146,7 @@ class TestChoices:
             ([], 0, {}, "no choices"),
             (["x", ""], 0, {}, "choice 2 is empty"),
             ("['x']", 0, {}, r"they must be a list \(set parse=true"),
-            ([["x"]], 0, {}, "a choice holds list"),
+            ([["x"]], 0, {}, "a choice is a list"),
         ],
     )
     def test_refused(self, choices: Any, answer: Any, options: dict[str, Any], reason: str) -> None:

@@ -105,12 +105,16 @@ class TestFiles:
         [
             ("a.jsonl", b'{"q": 1}\n{"q": ', "line 2: malformed JSON"),
             ("a.jsonl", b'{"q": NaN}', "line 1: NaN is not valid JSON"),
-            ("a.jsonl", b"[1]", "line 1: holds .1.; every row must be an object"),
+            ("a.jsonl", b"[1]", "line 1: contains .1.; every row must be an object"),
             ("a.jsonl", b"  \n", "the file is empty"),
             ("a.jsonl", b"\xff\xfe", "byte 0 is not UTF-8"),
-            ("a.json", b"[1]", "row 1: holds 1; every row"),
-            ("a.json", b'{"data": []}', "holds dict with 'data'; it must hold a list of objects"),
-            ("a.json", b"3", "holds int; it must hold a list"),
+            ("a.json", b"[1]", "row 1: contains 1; every row"),
+            (
+                "a.json",
+                b'{"data": []}',
+                "contains dict with 'data'; it must contain a list of objects",
+            ),
+            ("a.json", b"3", "contains int; it must contain a list"),
             ("a.json", b"[" * 100_000, "malformed JSON: nested too deeply"),
             ("a.csv", b"q,n\na\n", "line 2: Expected Number of Columns: 2 Found: 1"),
             ("a.csv", b"q,q\na,b\n", "the column 'q' occurs twice"),
@@ -433,7 +437,7 @@ class TestDatasets:
         [
             (None, "no such file; it must list the revisions"),
             ("{", "malformed JSON"),
-            ("[1]", r"holds \[1\]; it must map datasets to revisions"),
+            ("[1]", r"contains \[1\]; it must map datasets to revisions"),
         ],
     )
     def test_a_lock_file_that_is_none(

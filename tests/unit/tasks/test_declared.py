@@ -106,7 +106,7 @@ class TestFiles:
             assert task.samples()[0].ground_truth == " 2"
         with pytest.raises(InvalidInputError, match="not YAML: "):
             read_task_file(written(tmp_path, "a: [", "t.yaml"))
-        with pytest.raises(InvalidInputError, match="holds list; it must hold tables"):
+        with pytest.raises(InvalidInputError, match="contains list; it must contain tables"):
             read_task_file(written(tmp_path, "[1]", "t.yaml"))
 
     def test_graders_as_a_list(self, tmp_path: Path) -> None:
@@ -124,14 +124,14 @@ class TestFiles:
             (f"{SMALL}ciu = 1", r"\[prompt\]: there is no key 'ciu'; did you mean 'cue'"),
             (f"{SMALL}[decoding]\nzzz = 1", r"\[decoding\]: there is no key 'zzz'; there are max_"),
             ("task = 3", r"\[task\] is 3; it must be a table"),
-            (f"{SMALL}cue = 3", r"\[prompt\] cue is 3; it must be a text"),
-            (f"{SMALL}choices = 3", r"choices is 3; it must be a field, or a list of texts"),
+            (f"{SMALL}cue = 3", r"\[prompt\] cue is 3; it must be a string"),
+            (f"{SMALL}choices = 3", r"choices is 3; it must be a field, or a list of strings"),
             (f"{SMALL}choices = []", r"choices is \[\]; it must be a field, or a list"),
             (f"{SMALL}choices = {{feld = 'x'}}", "no key 'feld'; did you mean 'field'?"),
             (f"{SMALL}choices = {{after = 'x'}}", "choices: 'field' is missing"),
             (f"{SMALL}answer_map = {{x = [1]}}", "answer_map is .*; it must be a table"),
             (f"{SMALL}shuffle_choices = 1", "shuffle_choices is 1; it must be true or false"),
-            (f"{SMALL}[decoding]\nstop = 'x'", "stop is 'x'; it must be a list of texts"),
+            (f"{SMALL}[decoding]\nstop = 'x'", "stop is 'x'; it must be a list of strings"),
             (f"{SMALL}[decoding]\nmax_tokens = -1", "max_tokens is -1; it must be a number"),
             (
                 f"{SMALL}[graders]\nx = 3",

@@ -197,7 +197,7 @@ class TestEffect:
 
     def test_mistakes_are_named(self) -> None:
         found = found_in(10, 2)
-        with pytest.raises(MissingColumnError, match="no column 'wrong'; there are 'right'"):
+        with pytest.raises(MissingColumnError, match="no column 'wrong'; the columns are 'right'"):
             found.effect(Records.from_columns({"right": [1.0]}, unit_id=["q000"]), "wrong")
         with pytest.raises(InvalidInputError, match="'other' was not checked for overlap"):
             found.effect(Records.from_columns({"right": [1.0]}, unit_id=["other"]), "right")

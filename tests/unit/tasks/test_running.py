@@ -848,7 +848,7 @@ def test_columns_that_clash_are_refused_before_anything_is_asked(monkeypatch):
         ({"top_p": "a"}, InvalidTypeError, "`top_p` must be a number, got 'a'"),
         ({"max_tokens": "5"}, InvalidTypeError, "`max_tokens` must be an integer, got '5'"),
         ({"max_tokens": 2.5}, InvalidTypeError, "`max_tokens` must be an integer, got 2.5"),
-        ({"stop": "Question:"}, InvalidInputError, "^`stop` is one text; give a sequence"),
+        ({"stop": "Question:"}, InvalidInputError, "^`stop` is a single string; pass a sequence"),
         ({"stop": [""]}, InvalidInputError, r"^stop\[0\] is empty"),
         ({"concurrency": 0}, InvalidInputError, "`concurrency` is 0"),
         ({"pass_at": 3}, InvalidTypeError, "`pass_at` is 3; it must be a list of numbers"),
@@ -856,8 +856,8 @@ def test_columns_that_clash_are_refused_before_anything_is_asked(monkeypatch):
         ({"graders": 3}, InvalidTypeError, "`graders` is 3; it must be a list"),
         ({"cache": 3}, InvalidTypeError, "`cache` is 3; it must be a ResponseCache or a path"),
         ({"replay": 3}, InvalidTypeError, "`replay` is 3; it must be a path"),
-        ({"run_id": ""}, InvalidInputError, "`run_id` is ''; it must be a text that is not empty"),
-        ({"run_id": 3}, InvalidInputError, "`run_id` is 3; it must be a text that is not empty"),
+        ({"run_id": ""}, InvalidInputError, "`run_id` is ''; it must be a non-empty string"),
+        ({"run_id": 3}, InvalidInputError, "`run_id` is 3; it must be a non-empty string"),
         ({"on_progress": 3}, InvalidTypeError, "`on_progress` is 3; it must be callable"),
     ],
 )
@@ -878,7 +878,9 @@ def test_stop_texts_of_a_task_are_a_list():
     class Endless(Sums):
         max_tokens = 0
 
-    with pytest.raises(InvalidInputError, match="task 'Sums': `stop` is one text; give a sequence"):
+    with pytest.raises(
+        InvalidInputError, match="task 'Sums': `stop` is a single string; pass a sequence"
+    ):
         run_task(OneText(rows=ROWS), model())
     with pytest.raises(InvalidInputError, match="task 'Sums': `max_tokens` is 0"):
         run_task(Endless(rows=ROWS), model())

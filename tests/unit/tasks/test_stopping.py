@@ -15,12 +15,12 @@ from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.runs import write_run
 from eval_toolkit.scorecards import Records, summarise
 from eval_toolkit.tasks import BaseTask, Sample, plan_jobs
-from eval_toolkit.tasks.drawing import Drawn, in_drawn_order, known_values, looks
+from eval_toolkit.tasks.drawing import DrawnUnits, in_drawn_order, known_values, looks
 from eval_toolkit.tasks.measuring import measure
 from eval_toolkit.tasks.scorecards import task_scorecard
-from eval_toolkit.tasks.stopped import stopped_card, stopped_cell
+from eval_toolkit.tasks.stopped_cells import stopped_card, stopped_cell
 from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
-from eval_toolkit.tasks.watching import ask_until
+from eval_toolkit.tasks.stopping_watch import ask_until
 
 RIGHT = ms.mean_of("right", bounds=(0.0, 1.0))
 
@@ -97,7 +97,7 @@ class TestOrder:
     def test_groups_stay_together(self):
         drawn = in_drawn_order(samples(60, group_of=lambda n: n % 20), 42)
         groups = [sample.group for sample in drawn]
-        assert len(Drawn.of(drawn)) == 20
+        assert len(DrawnUnits.of(drawn)) == 20
         assert [groups[at] for at in range(0, 60, 3)] == list(dict.fromkeys(groups))
 
 
@@ -119,7 +119,7 @@ class TestDraws:
         if macro:
             names = np.array([sample.subject for sample in drawn])
             wanted = np.mean([values[names == name].mean() for name in np.unique(names)])
-        draws = Drawn.of(drawn, macro=macro)
+        draws = DrawnUnits.of(drawn, macro=macro)
         made = draws.values(values, (0.0, 1.0))
         assert made.mean() == pytest.approx(wanted, abs=1e-12)
         low, high = draws.bounds((0.0, 1.0))
@@ -127,7 +127,7 @@ class TestDraws:
         assert made.max() <= high + 1e-12
 
     def test_units_alone_keep_their_values_and_bounds(self):
-        draws = Drawn.of(samples(5))
+        draws = DrawnUnits.of(samples(5))
         assert draws.bounds((0.0, 1.0)) == (0.0, 1.0)
         assert draws.values(np.array([0.0, 1.0, 0.25]), (0.0, 1.0)).tolist() == [0.0, 1.0, 0.25]
 

@@ -46,7 +46,7 @@ class TestSettings:
         ("make", "message"),
         [
             (lambda: Suite("s", []), "has no tasks"),
-            (lambda: Suite("s", ["a", "a"]), "two tasks 'a'; give one of them another `label`"),
+            (lambda: Suite("s", ["a", "a"]), "two tasks 'a'; give one of them a different `label`"),
             (lambda: Suite("s", ["a"], {"limt": 1}), "did you mean 'limit'"),
             (lambda: Leaf("a", settings={"fewshot": 1}), "no setting 'fewshot'"),
             (
@@ -103,7 +103,7 @@ class TestFiles:
                 'tasks = ["a"]\n[[aggregates]]\nname="m"\nsources=3',
                 "`sources` is 3; it must be a list",
             ),
-            ('tasks = [{task="a", label=[1]}, "b"]', r"`label` is \[1\]; it must be text"),
+            ('tasks = [{task="a", label=[1]}, "b"]', r"`label` is \[1\]; it must be a string"),
             ('tasks = ["a"]\naggregates = 3', "the suite is malformed: TypeError"),
         ],
     )

@@ -27,7 +27,7 @@ from eval_toolkit.testing import (
     contract_checks,
     strategies,
 )
-from eval_toolkit.testing.material import labelled, parent_slice
+from eval_toolkit.testing.inputs import labelled, parent_slice
 
 MUTANTS = {**broken_rows.MUTANTS, **broken_answers.MUTANTS}
 FINE = {**broken_rows.FINE, **broken_answers.FINE}

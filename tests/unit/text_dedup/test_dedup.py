@@ -89,7 +89,7 @@ def test_groups_of_equal_texts():
     assert exact_duplicate_groups(["a", "b"]) == []
     assert exact_duplicate_groups(["b", "a", "A ", "c", "B", "a"]) == [[0, 4], [1, 2, 5]]
     assert exact_duplicate_groups(["a", "A"], key=str) == []
-    with pytest.raises(TypeError, match=r"^texts\[1\] is 3; `texts` must hold str$"):
+    with pytest.raises(TypeError, match=r"^texts\[1\] is 3; `texts` must contain str$"):
         exact_duplicate_groups(("a", 3))
     assert exact_duplicate_groups([3, 1, 3, 1, 3], key=int) == [[0, 2, 4], [1, 3]]
 
@@ -196,7 +196,7 @@ def test_pairs_across_agree_with_neighbours(strategy):
 def test_bad_input_of_strategies_is_one_line(strategy):
     with pytest.raises(TypeError, match=r"^`texts` must be a list of str, got tuple; pass list"):
         strategy.pairs_above(("a",), 0.5)
-    with pytest.raises(TypeError, match=r"^texts\[1\] is 3; `texts` must hold str$"):
+    with pytest.raises(TypeError, match=r"^texts\[1\] is 3; `texts` must contain str$"):
         strategy.pairs_above(["a", 3], 0.5)
     with pytest.raises(TypeError, match=r"^reference\[0\] is None"):
         strategy.pairs_across(["a"], [None], 1)
@@ -359,7 +359,7 @@ def test_a_threshold_of_1_is_refused_where_similarities_are_rounded():
 def test_bad_input_is_one_line():
     with pytest.raises(TypeError, match=r"^`texts` must be a list of str, got str"):
         near_dedup("abc")
-    with pytest.raises(TypeError, match=r"^eval_texts\[0\] is 1; `eval_texts` must hold str$"):
+    with pytest.raises(TypeError, match=r"^eval_texts\[0\] is 1; `eval_texts` must contain str$"):
         cross_dedup(["a"], [1])
     with pytest.raises(TypeError, match=r"^`train_texts` must be a list"):
         cross_dedup_pairs(np.array(["a"]), ["a"])

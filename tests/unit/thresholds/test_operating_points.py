@@ -118,13 +118,13 @@ class TestSpec:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"fit_slice": ""}, "`fit_slice` holds ''"),
+            ({"fit_slice": ""}, "`fit_slice` contains ''"),
             ({"apply_slices": []}, "`apply_slices` is empty"),
-            ({"apply_slices": ["test", ""]}, "`apply_slices` holds ''"),
+            ({"apply_slices": ["test", ""]}, "`apply_slices` contains ''"),
             ({"selectors": []}, "`selectors` is empty"),
             ({"selectors": [MaxF1Selector(), MaxF1Selector()]}, "share the criterion"),
-            ({"name": ""}, "`name` holds ''"),
-            ({"scorer_names": [""]}, "`scorer_names` holds ''"),
+            ({"name": ""}, "`name` contains ''"),
+            ({"scorer_names": [""]}, "`scorer_names` contains ''"),
         ],
     )
     def test_is_checked(self, change, message):

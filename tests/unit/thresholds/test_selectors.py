@@ -214,7 +214,7 @@ class TestCISafe:
     SELECTOR = th.CISafeThresholdSelector(max_fpr_ci_upper=0.75, min_recall_ci_lower=0.04)
 
     def test_needs_a_limit(self):
-        with pytest.raises(InvalidInputError, match="give at least one limit: max_fpr"):
+        with pytest.raises(InvalidInputError, match="pass at least one limit: max_fpr"):
             th.CISafeThresholdSelector()
 
     @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ class TestCISafe:
             y, s, bootstrap_selected=True, n_resamples=400, rng=7
         )
         assert again == point
-        with pytest.raises(InvalidInputError, match="give `seed` or `rng`, not both"):
+        with pytest.raises(InvalidInputError, match="pass either `seed` or `rng`, not both"):
             selector.selected_operating_point(y, s, bootstrap_selected=True, seed=1, rng=1)
 
     def test_metadata_are_copied(self):

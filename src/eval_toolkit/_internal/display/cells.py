@@ -40,7 +40,7 @@ _OWN = ("value", "word", "words")
 
 @dataclass(frozen=True, slots=True)
 class Missing(Cell):
-    """An empty cell without a reason."""
+    """An empty cell without a reason for its absence."""
 
     def __bool__(self) -> bool:
         return False
@@ -73,10 +73,10 @@ class Text(Cell):
 
 @dataclass(frozen=True, slots=True)
 class Status(Cell):
-    """A status word with an optional reason.
+    """A status with an optional reason.
 
-    The word is such as "ok", "skipped", "error", "better" or "FAIL", and empty for a remark without
-    a status. ``mark`` is the number of the footnote that contains the reason.
+    The status is a word such as "ok", "skipped", "error", "better" or "FAIL", or empty for a
+    remark. ``mark`` is the number of the footnote that contains the reason.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class Status(Cell):
 
     @property
     def meaning(self) -> str:
-        """Category for styling: good, bad, apart, warning, error, skipped, or empty."""
+        """Category for styling: good, bad, separate, warning, error, skipped, or empty."""
         return _MEANINGS.get(self.word, "")
 
 
@@ -126,7 +126,8 @@ _MEANINGS = {
 class Number(Cell):
     """A numeric cell; empty if there is no value.
 
-    ``bound`` is a sign shown before a bound, such as "≥". The format is one of `words.formatted`.
+    ``bound`` is a sign displayed before the number if it is a bound, such as "≥". The format is one
+    of `words.formatted`.
 
     Examples
     --------
@@ -153,7 +154,7 @@ class Number(Cell):
 
 @dataclass(frozen=True, slots=True)
 class Share(Number):
-    """A cell with a fraction, shown in percent.
+    """A cell with a fraction, displayed as a percentage.
 
     Examples
     --------
@@ -192,7 +193,7 @@ class Count(Cell):
 class Interval(Cell):
     """A cell with an interval; empty if an end is missing.
 
-    The ends are inclusive. A ``plain`` interval is a range of values, shown without brackets.
+    The limits are inclusive. A ``plain`` interval is a range of values, shown without brackets.
 
     Examples
     --------
@@ -244,7 +245,7 @@ class Estimate(Cell):
 
     @property
     def texts(self) -> tuple[str, str]:
-        """Texts of the value and of the interval; either may be empty."""
+        """Return the strings of the value and of the interval; either may be empty."""
         return value_and_ends(self.value, self.low, self.high, self.spec)
 
     def __bool__(self) -> bool:
@@ -263,7 +264,7 @@ Rows: TypeAlias = list[list[CellLike]]
 
 
 def cell_of(value: CellLike) -> Cell:
-    """Convert a value to a cell: text, count or number; `MISSING` if it is absent.
+    """Convert a value to a cell: text, count or number; `MISSING` if there is no value.
 
     Examples
     --------
@@ -281,7 +282,7 @@ def cell_of(value: CellLike) -> Cell:
 
 
 def exact(value: Any) -> Any:
-    """Return a part of a cell as a plain Python value; None for numbers that are not finite.
+    """Return an attribute of a cell as a plain Python value; None for non-finite numbers.
 
     Examples
     --------

@@ -30,7 +30,7 @@ STYLES = {
 
 
 def plain(text: str = "", style: str = "") -> "Text":
-    """Return a text without markup or highlighting."""
+    """Return a rich text without markup or highlighting."""
     from rich.text import Text
 
     return Text(text, style=style)
@@ -52,12 +52,12 @@ class _Column:
 
     @property
     def lines(self) -> list[str]:
-        """Column name followed by the cell texts."""
+        """Return the column name followed by the cell strings."""
         return [self.name, *self.texts]
 
     @property
     def fixed(self) -> list[bool]:
-        """Whether each line is unbreakable."""
+        """Return, for each line, whether it is unbreakable."""
         return [False, *(cell.numeric for cell in self.cells)]
 
     def is_dull(self, at: int) -> bool:
@@ -94,7 +94,7 @@ class Draft:
         return self.only([at for at in range(len(self.columns)) if at not in places])
 
     def sections(self) -> list[range]:
-        """Return the sections: ranges of consecutive rows with the same name."""
+        """Return sections: ranges of consecutive rows with the same name."""
         names = self.columns[0].texts
         return [
             range(rows[0], rows[-1] + 1)
@@ -134,7 +134,7 @@ class Draft:
         return Grid(self, list(zip(*cells, strict=True)), widths, width, gap, framed)
 
     def spread(self, width: int, *, framed: bool = False) -> "list[Grid] | None":
-        """Return several tables that share the columns and repeat the row names; None if too wide."""
+        """Return tables that share the columns and repeat the row names; None if too wide."""
         numbers = (at for at, column in enumerate(self.columns) if column.numeric)
         n_keys = next(numbers, 0) or 1
         keys, others = list(range(n_keys)), list(range(n_keys, len(self.columns)))
@@ -199,7 +199,7 @@ def _named(name: str, text: str, cell: Cell, beside: int, width: int) -> Iterato
 
 
 def _fits(text: str, width: int) -> bool:
-    """Return whether every word of a cell fits without a break."""
+    """Return whether every word of a cell fits without being split."""
     from rich.cells import cell_len
 
     return all(cell_len(word) <= width for word in text.split())
@@ -254,7 +254,7 @@ class Grid:
         return sum(max(map(len, row)) for row in self.rows)
 
     def parts(self, start: int = 0, stop: int | None = None) -> Parts:
-        """Return the title and the rich table, or some of its rows; row 0 is the header."""
+        """Return the title and the rich table, optionally for some rows; row 0 is the header."""
         title = self.draft.title if self.titled else ""
         titles = [plain(line, "bold") for line in wrapped(title, self.width) if line]
         return [*titles, self.table(start, stop)]
@@ -287,7 +287,7 @@ class Grid:
 
 
 def _styled(text: str, style: str) -> "Text":
-    """Return a cell with styled words and unstyled padding."""
+    """Return a padded cell; only its words are styled."""
     shown = plain(text)
     if style:
         shown.highlight_regex(r"\S[^\n]*", style)

@@ -22,7 +22,7 @@ _MOST_CHARACTERS = 60
 
 
 class Displayed:
-    """Mixin for results that notebooks show as a table of their fields.
+    """Mixin for results that notebooks display as a table of their fields.
 
     Examples
     --------
@@ -52,12 +52,12 @@ class Displayed:
 
 
 class Tabled(Displayed):
-    """Mixin for results that are tables: all formats are derived from `rows`."""
+    """Mixin for tabular results: all formats are derived from `rows`."""
 
     __slots__ = ()
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one flat dict per row; all formats are derived from them."""
+        """Return one flat dict per row; all output formats are derived from them."""
         raise NotImplementedError
 
     def _as_table(self) -> Table:
@@ -99,7 +99,7 @@ def _text(table: Table) -> str:
 
 
 def _cut(table: Table) -> Table:
-    """Return a table truncated to its first rows; the last row counts the omitted ones."""
+    """Return a table truncated to its first rows; the last row gives the number omitted."""
     more = len(table.rows) - _MOST_ROWS
     if more <= 0:
         return table
@@ -129,7 +129,7 @@ def _fields(result: Any) -> list[tuple[str, Any]]:
 
 
 def _brief(value: Any) -> str:
-    """Return a short representation of a value for a `repr`."""
+    """Return a short representation of a value for a ``repr``."""
     if _is_array(value):
         return f"{math.prod(value.shape)} values"
     if isinstance(value, Mapping) and type(value).__repr__ is dict.__repr__:
@@ -157,7 +157,7 @@ def _is_record(value: Any) -> bool:
 
 
 def _tables(result: Any) -> list[Table]:
-    """Return the fields of a result as a table, plus a table for each list of results."""
+    """Return the fields of a result as a table, and one table for each list of results."""
     facts: list[tuple[str, Cell]] = []
     tables: list[Table] = []
     for name, value in _fields(result):
@@ -174,7 +174,7 @@ def _tables(result: Any) -> list[Table]:
 
 
 def _records_in(value: Any) -> list[tuple[str, Any]]:
-    """Return the results in a field, keyed by name or number, if it holds several."""
+    """Return the results in a field by name or number, if it holds several."""
     if isinstance(value, Mapping):
         found = [(str(key), item) for key, item in value.items()]
     elif isinstance(value, list | tuple) and not _is_record(value):
@@ -207,7 +207,7 @@ def _cell(value: Any) -> Cell:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as short text, with the first items of mappings, lists and arrays."""
+    """Return a short string for a value, with the first items of mappings, lists and arrays."""
     if _is_array(value):
         return _array_shown(value)
     if isinstance(value, Mapping) and not isinstance(value, Displayed):

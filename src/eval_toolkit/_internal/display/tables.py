@@ -17,7 +17,7 @@ class Column:
 
     @property
     def numeric(self) -> bool:
-        """Whether the column holds numbers, ignoring status cells."""
+        """Whether the column is numeric, ignoring status cells."""
         return self.kind == "number"
 
 
@@ -87,7 +87,7 @@ class Table:
         return "status" if len(others) == len(cells) else "number"
 
     def texts(self) -> list[list[str]]:
-        """Return the texts of the rows."""
+        """Return the strings of the rows."""
         return [[cell.text for cell in row] for row in self.rows]
 
     def only(self, places: Sequence[int]) -> "Table":
@@ -133,7 +133,7 @@ class Alert(str):
 
 @dataclass(frozen=True)
 class Page:
-    """Output of a command: a human-readable page and its data."""
+    """Output of a command: a page for people and its data."""
 
     title: str
     payload: Mapping[str, Any]

@@ -34,7 +34,7 @@ def csv_table(table: Table) -> str:
 
 
 def _parts(table: Table, at: int) -> list[str]:
-    """Return the part names that occur in the cells of a column."""
+    """Return the names of the parts that occur in the cells of a column."""
     cells = [row[at] for row in table.rows if row[at]]
     return list(dict.fromkeys(part for cell in cells for part in cell.parts)) or [""]
 

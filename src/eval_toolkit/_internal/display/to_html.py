@@ -1,4 +1,4 @@
-"""Tables as HTML; all text is escaped and truncated, with hidden characters made visible."""
+"""Tables as HTML; all text is escaped and truncated, and hidden characters are made visible."""
 
 import html
 import re
@@ -22,7 +22,7 @@ _CLASSES = {
 
 
 def html_text(text: object, limit: int = 2000) -> str:
-    """Return an escaped text of bounded length.
+    """Return an escaped string of bounded length.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Tables as plain JSON types and back, at full precision and without NaN or infinities."""
+"""Conversion of tables to JSON and back, at full precision and without NaN or infinities."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -24,9 +24,9 @@ _CELLS: dict[str, type[Cell]] = {
 
 
 def json_table(table: Table) -> dict[str, Any]:
-    """Return a table as plain JSON types.
+    """Return a table as a JSON-serialisable dict.
 
-    Each cell has its kind, text and values; values that are not finite are None.
+    Each cell has its type, text and values; non-finite values are None.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def _told(cell: Cell) -> dict[str, Any]:
 
 
 def table_of_json(told: Mapping[str, Any]) -> Table:
-    """Rebuild the table stored by `json_table`; numbers that were not finite become text.
+    """Rebuild the table stored by `json_table`; non-finite numbers become text.
 
     Examples
     --------

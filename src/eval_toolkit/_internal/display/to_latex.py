@@ -28,7 +28,7 @@ _LIGATURE = re.compile(r"([-'!?,])(?=[-',])")
 
 
 def latex_text(text: object) -> str:
-    r"""Return a text escaped for LaTeX, on one line.
+    r"""Return a string escaped for LaTeX, on one line.
 
     Examples
     --------

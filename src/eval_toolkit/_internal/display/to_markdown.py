@@ -18,7 +18,7 @@ _SIGNS = re.compile(
 
 
 def markdown_text(text: object) -> str:
-    r"""Return a text escaped for Markdown, without links, images or markup.
+    r"""Return a string escaped for Markdown, without links, images or markup.
 
     Examples
     --------

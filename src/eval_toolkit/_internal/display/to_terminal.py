@@ -1,7 +1,7 @@
 """Pages as terminal text: tables fitted to the width, with colours if supported.
 
-A table that is too wide takes the layout with the fewest lines: texts are wrapped, reasons and
-constant columns move below the table, rows with the same name are grouped below it, columns are
+A table that is too wide is displayed in the layout with the fewest lines: text is wrapped, reasons
+and constant columns move below the table, rows with the same name are grouped below it, columns are
 split over several tables, or each row becomes a block of lines. Numbers are never truncated.
 """
 
@@ -189,7 +189,7 @@ _FORMS: tuple[_Fit, ...] = (_as_it_is, _without_constants, _in_sections, _spread
 
 
 def _best(draft: Draft, width: int) -> tuple[_Fit, Parts]:
-    """Return the layout with the fewest lines; ties go to the first."""
+    """Return the layout with the fewest lines; the first one in case of ties."""
     forms = [(fit, form) for fit in _FORMS if (form := fit(draft, width)) is not None]
     fit, (_, parts) = min(forms, key=lambda one: one[1][0])
     return fit, parts

@@ -10,7 +10,7 @@ _BREAK = re.compile(r"(?<=[/_\-.=:,])(?![/_\-.=:,])|(?<=[a-z])(?=[A-Z])")
 
 
 def wrapped(text: str, width: int, *, whole: bool = False) -> list[str]:
-    """Return a text as lines; words are broken only if they are wider than a line.
+    """Return a string as lines; words are broken only if they are wider than a line.
 
     With ``whole``, words such as numbers are never broken.
 
@@ -57,11 +57,11 @@ def cut(word: str, width: int) -> Iterator[str]:
 def column_widths(
     columns: Sequence[Sequence[str]], room: int, fixed: Sequence[Sequence[bool]]
 ) -> list[int] | None:
-    """Return column widths that fit all columns into the available room, or None.
+    """Return column widths that fit all columns into the available space, or None.
 
     The widest column shrinks first; no column shrinks below its unbreakable parts.
 
-    ``fixed`` states for each cell whether it must not be broken.
+    ``fixed`` tells for each cell whether it must not be broken.
     """
     widths = [max(1, *map(_width, column)) for column in columns]
     if sum(widths) <= room:
@@ -110,7 +110,7 @@ def _least_of(cell: str, longest: int | None) -> int:
 
 
 def _together(text: str) -> list[str]:
-    """Split a text into words; punctuation and intervals stay with the preceding word.
+    """Split a string into words; punctuation and intervals stay with the preceding word.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def _together(text: str) -> list[str]:
 
 
 def _pieces(text: str, width: int, whole: bool) -> Iterator[str]:
-    """Yield the unbreakable parts of a line; wide ones are split at spaces, then within words."""
+    """Yield the unbreakable pieces of a line; wide ones are split at spaces, then within words."""
     for piece in [text.strip()] if whole else _together(text):
         if _width(piece) <= width:
             yield piece
@@ -143,7 +143,7 @@ def _pieces(text: str, width: int, whole: bool) -> Iterator[str]:
 
 
 def _head(text: str, width: int) -> str:
-    """Return the longest prefix of a text that fits, at least one character."""
+    """Return the longest prefix of a string that fits, at least one character."""
     size = 0
     for at, character in enumerate(text):
         size += _width(character)

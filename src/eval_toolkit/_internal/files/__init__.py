@@ -1,4 +1,4 @@
-"""File input and output: atomic writes, and reads within shared limits.
+"""Return the environment for a child process: the current one without secrets, plus `others`.
 
 `limits` defines the maximum depth, length and size of input; `regular` opens regular files without
 blocking and decompresses gzip with checksum verification; `documents` parses JSON, TOML and YAML;
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         parse_yaml,
         read_document,
     )
+    from eval_toolkit._internal.files.existence import is_file, is_folder, is_there
     from eval_toolkit._internal.files.private import file_mode, make_private, private_folder
     from eval_toolkit._internal.files.regular import (
         check_gzip,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
         read_unpacked,
         read_up_to,
     )
-    from eval_toolkit._internal.files.there import is_file, is_folder, is_there
 
 __all__ = [
     "check_gzip",
@@ -70,6 +70,6 @@ __getattr__ = names_on_use(
             "check_gzip is_gzip lines_of open_for_appending open_regular pieces_of "
             "read_regular read_unpacked read_up_to"
         ),
-        "there": "is_file is_folder is_there",
+        "existence": "is_file is_folder is_there",
     },
 )

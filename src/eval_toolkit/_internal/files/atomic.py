@@ -28,7 +28,7 @@ def replace_atomic(path: str | Path) -> Iterator[Path]:
 
 
 def write_atomic(path: str | Path, data: str | bytes) -> Path:
-    """Write a file atomically, text as UTF-8; readers see either the old or the new content."""
+    """Write a file atomically, strings as UTF-8; readers see either the old or the new content."""
     with replace_atomic(path) as temporary:
         temporary.write_bytes(data.encode("utf-8") if isinstance(data, str) else data)
     return Path(path)

@@ -28,7 +28,7 @@ def read_document(
     loader: Any = None,
     error: Refusal = InvalidInputError,
 ) -> Any:
-    """Return the content of a TOML, YAML or JSON file; the suffix decides, with YAML as default.
+    """Return the content of a TOML, YAML or JSON file, chosen by suffix; YAML is the default.
 
     Files have at most `limits.DOCUMENT_BYTES` bytes. ``loader`` is a PyYAML loader that supports
     more tags than the safe one.
@@ -64,7 +64,7 @@ def parse_json(
     """Parse a JSON value.
 
     ``strict`` rejects ``NaN``, ``Infinity`` and numbers beyond the largest float, such as 1e999,
-    which other tools write. ``place`` is the location of the text, for messages.
+    which other tools write. ``place`` is the location of the value, for messages.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def parse_json(
 
 
 class _NotFiniteError(ValueError):
-    """A number that is not valid JSON or exceeds the range of floats."""
+    """A number that is not valid JSON or is too large for a float."""
 
 
 def _refused(constant: str) -> Any:
@@ -160,7 +160,7 @@ _BRACKETS = re.compile(r"[\[\]{}]")
 
 
 def parse_toml(text: str, place: str | Path, *, error: Refusal = InvalidInputError) -> Any:
-    """Parse a TOML text.
+    """Parse a TOML document.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def parse_toml(text: str, place: str | Path, *, error: Refusal = InvalidInputErr
 
 
 def _deep_toml_line(bare: str) -> int:
-    """Return the first line that is nested too deeply, by keys or brackets; 0 if none."""
+    """Return the first line that is nested too deeply, by keys or brackets; 0 if there is none."""
     for found in _TOML_KEY.finditer(bare):
         if found[0].count(".") >= limits.DEPTH:
             return bare.count("\n", 0, found.start()) + 1
@@ -205,7 +205,7 @@ def _deep_toml_line(bare: str) -> int:
 def parse_yaml(
     text: str, place: str | Path, *, loader: Any = None, error: Refusal = InvalidInputError
 ) -> Any:
-    """Parse a YAML text into plain values.
+    """Parse a YAML document into plain Python values.
 
     Examples
     --------
@@ -238,7 +238,7 @@ _NUMERAL = re.compile(r"[-+]?[0-9][0-9A-Fa-f_:.xob]*+").fullmatch
 
 
 def _yaml_problem(yaml: Any, text: str, loader: Any) -> str:
-    """Return the structural problem of a YAML text, or "" if none, without constructing values."""
+    """Return the structural problem of a YAML document, or "", without constructing values."""
     sizes: dict[str, int | None] = {}
     """Expanded size of each anchor in characters; None while the anchor is open."""
     counts: list[tuple[str | None, int]] = [(None, 0)]
@@ -276,7 +276,7 @@ def _yaml_problem(yaml: Any, text: str, loader: Any) -> str:
 
 
 def _check_integers(value: Any, place: str | Path, what: str, error: Refusal) -> None:
-    """Reject integers that other tools cannot represent; a few characters can mean gigabytes."""
+    """Reject integers that other tools cannot represent; a few characters can denote gigabytes."""
     waiting, seen = [value], set()
     while waiting:
         one = waiting.pop()

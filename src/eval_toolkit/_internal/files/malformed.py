@@ -1,4 +1,4 @@
-"""One-line errors for documents whose parts have unexpected types."""
+"""One-line errors for documents whose values have unexpected types."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,8 +23,8 @@ def malformed(
 ) -> Iterator[None]:
     """Convert errors caused by the types or shapes in a document to a one-line error.
 
-    Readers check common mistakes themselves, with messages of their own. This context manager
-    covers the rest: unexpected types in documents of other tools, reported with the original error.
+    Readers check common mistakes themselves, with specific messages. This context manager covers
+    the rest: unexpected types in documents of other tools, reported with the original error.
 
     Errors of the toolkit are passed on unchanged.
 

@@ -1,4 +1,4 @@
-"""Regular files, opened without blocking and read within limits, with verified gzip."""
+"""Regular files, opened without blocking, read within size limits, with verified gzip."""
 
 import gzip
 import os
@@ -22,7 +22,7 @@ _KINDS = (
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """Open a regular file for reading; anything that could block or never end is rejected.
+    """Open a regular file for reading; reject anything that could block or never end.
 
     Examples
     --------
@@ -52,7 +52,7 @@ _BINARY = getattr(os, "O_BINARY", 0)
 
 
 def open_for_appending(path: str | Path, mode: int) -> int:
-    """Open a regular file for reading and appending; it is created if missing.
+    """Open a regular file for reading and appending; create it if it is missing.
 
     Links are not followed: a folder from an untrusted source could redirect the write.
 
@@ -138,7 +138,7 @@ def read_up_to(stream: BinaryIO, most: int) -> bytes:
 
 
 def is_gzip(path: str | Path) -> bool:
-    """Return whether a file name has the suffix of gzip files."""
+    """Return whether a file name has a gzip suffix."""
     return Path(path).suffix.lower() == ".gz"
 
 
@@ -185,7 +185,7 @@ def _gunzipped(raw: BinaryIO, path: str | Path) -> Iterator[bytes]:
 
 
 def check_gzip(path: str | Path) -> None:
-    """Raise `ArtifactError` if a ``.gz`` file is corrupt, truncated or decompresses to too much.
+    """Raise `ArtifactError` if a ``.gz`` file is corrupt, truncated or expands beyond the limit.
 
     For readers that decompress without verification. Other files are not checked.
     """
@@ -195,7 +195,7 @@ def check_gzip(path: str | Path) -> None:
 
 
 def read_unpacked(path: str | Path, *, most: int = limits.TEXT_BYTES) -> bytes:
-    """Return the content of a file of at most ``most`` bytes, decompressed if it is gzip."""
+    """Return the content of a file of at most ``most`` bytes, decompressed if it is a gzip file."""
     parts, n = [], 0
     for piece in pieces_of(path):
         parts.append(piece)

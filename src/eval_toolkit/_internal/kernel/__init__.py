@@ -65,7 +65,7 @@ def backend() -> str:
 
 @contextmanager
 def using(name: str) -> Iterator[None]:
-    """Use a backend by name inside a ``with`` block; for tests and benchmarks."""
+    """Use the named backend inside a ``with`` block; for tests and benchmarks."""
     global _use_native
     before = _use_native
     if name == "native" and native is None:
@@ -143,7 +143,7 @@ def draw(
 def redraw(
     counts: Counts, group_counts: Counts, *, offsets: IntArray, seed: int, first: int
 ) -> int:
-    """Fill members' counts given groups' counts: each copy of a group redraws its members."""
+    """Fill member counts from group counts: each copy of a group redraws its members."""
     kernel: Any = native if _use_native else _numpy
     bound: int = kernel.redraw(counts, group_counts, offsets, seed, first)
     return bound

@@ -258,7 +258,7 @@ def recall(
 
 
 def sums(counts: Counts, layout: SumsLayout) -> FloatArray:
-    """Return each bin's weighted sums: positives, negatives, columns."""
+    """Return the weighted sums of each bin: positives, negatives, columns."""
     out = np.zeros(layout.shape)
     begin = 0
     for bin_, end in enumerate(layout.cuts.tolist()):

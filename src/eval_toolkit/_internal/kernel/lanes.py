@@ -1,4 +1,4 @@
-"""Constants and helpers shared by the layouts and both back-ends of the kernel."""
+"""Constants and helpers shared by the layouts and both backends of the kernel."""
 
 from typing import TypeAlias
 
@@ -16,5 +16,5 @@ Index: TypeAlias = NDArray[np.int32]
 
 
 def spare(index: IntArray | Index) -> Index:
-    """Return an index array padded with the spare entries that the C loops may read."""
+    """Append the spare entries that the C loops may read to an index array."""
     return np.concatenate([index, np.zeros(_SPARE_ENTRIES)]).astype(np.int32)

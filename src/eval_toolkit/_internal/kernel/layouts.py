@@ -96,7 +96,7 @@ class SumsLayout:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Shape of the sums: bins, 2 + columns, lanes."""
+        """Shape of the sums: (bins, 2 + columns, lanes)."""
         return len(self.cuts), 2 + len(self.columns), LANES
 
     @functools.cached_property

@@ -77,7 +77,7 @@ def backend() -> str:
 
 
 def _encoded(texts: Sequence[str]) -> Corpus:
-    """Concatenate texts: ASCII as bytes, others as four bytes per code point."""
+    """Concatenate strings: ASCII as bytes, others with four bytes per code point."""
     if len(texts) > MAX_TEXTS:
         raise InvalidInputError(
             f"`texts` has {len(texts)} distinct texts; at most {MAX_TEXTS} can be compared at once"
@@ -173,7 +173,7 @@ def similar_pairs(
 
 
 def _columns(pairs: NDArray[np.void]) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return the columns of the pairs in order, without repetitions from large buckets."""
+    """Return the columns of the pairs in order, without duplicates from large buckets."""
     codes = pairs["left"].astype(np.uint64) << np.uint64(32) | pairs["right"]
     codes, order = np.unique(codes, return_index=True)
     left, right = codes >> np.uint64(32), codes & np.uint64(0xFFFFFFFF)

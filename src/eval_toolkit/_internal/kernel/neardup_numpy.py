@@ -57,7 +57,7 @@ def mix64(z: Hashes) -> Hashes:
 
 
 def _code_points(corpus: Corpus, rows: Ids) -> tuple[Hashes, IntArray]:
-    """Return the concatenated code points of some texts, and the lengths of the texts."""
+    """Return the concatenated code points of the selected texts, and the length of each."""
     begins, sizes = corpus.starts[rows], np.diff(corpus.starts)[rows]
     wide = corpus.wide[rows].astype(np.bool_)
     lengths = np.where(wide, sizes // 4, sizes)
@@ -79,7 +79,7 @@ def _ranges(begins: IntArray, sizes: IntArray) -> IntArray:
 
 
 def _grams(corpus: Corpus, rows: Ids, n: int) -> tuple[Grams, IntArray]:
-    """Return the hashed n-grams of some texts, with repetitions, and the number in each text."""
+    """Return the hashed n-grams of the selected texts, with repetitions, and each text's count."""
     points, lengths = _code_points(corpus, rows)
     points += _U64(1)
     windows = np.where(lengths > n, lengths - n + 1, lengths > 0)
@@ -249,7 +249,7 @@ class _Join:
             self.keys[query, band] = 0
 
     def _reach(self, band: int, queries: Ids, references: Ids, kinds: NDArray[np.uint8]) -> None:
-        """Keep the first similar reference of each kind that a query has not matched yet."""
+        """Keep the first similar reference of each kind for queries without a match."""
         every = np.bitwise_or.reduce(kinds[references])
         begin, size = 0, REACH_BLOCK
         while begin < len(references):
@@ -300,7 +300,7 @@ class _Join:
                 kept.setdefault(bucket, []).append(one)
 
     def connect(self, band: int, ids: Ids) -> None:
-        """Compare a large bucket with its representatives, which are not similar to each other."""
+        """Compare a large bucket with its representatives, no two of which are similar."""
         attached = np.zeros(len(ids), np.bool_)
         for place, one in enumerate(ids.tolist()):
             if not attached[place]:
@@ -392,7 +392,7 @@ class _Join:
         return out
 
     def _gram_sets(self, rows: Ids) -> tuple[Grams, IntArray]:
-        """Return the sorted distinct n-grams of some texts, and the number in each text."""
+        """Return the sorted distinct n-grams of the selected texts, and the number per text."""
         grams, windows = _grams(self.corpus, rows, self.n)
         owners = np.repeat(np.arange(len(rows), dtype=_U64), windows)
         distinct = np.unique(owners << _U64(32) | grams)

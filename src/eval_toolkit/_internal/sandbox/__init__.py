@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit._internal.sandbox.calling import Contained, close_workers
     from eval_toolkit._internal.sandbox.errors import Failed, Overrun
     from eval_toolkit._internal.sandbox.limits import Limits
+    from eval_toolkit._internal.sandbox.workers import Contained, close_workers
 
 __all__ = ["ALLOW_WEAKER", "Contained", "Failed", "Limits", "Overrun", "close_workers"]
 
@@ -22,7 +22,7 @@ ALLOW_WEAKER = "EVAL_TOOLKIT_ALLOW_WEAKER_SANDBOX"
 __getattr__ = names_on_use(
     __name__,
     {
-        "calling": "Contained close_workers",
+        "workers": "Contained close_workers",
         "errors": "Failed Overrun",
         "limits": "Limits",
     },

@@ -1,4 +1,4 @@
-"""Compilation of untrusted regular expressions within a processor time budget.
+"""Compilation of untrusted regular expressions within a CPU time budget.
 
 Patterns are compiled in this process, and some take much longer than their length suggests: sets of
 wide ranges are expanded character by character. A pattern is limited to `LONGEST` characters and
@@ -24,7 +24,7 @@ _IS_WIDE = re.compile("-(?:[\u1000-\U0010ffff]|\\\\[uUN])")
 
 
 class _Time:
-    """Budget of processor time: seconds spent, minus seconds refunded."""
+    """Budget of CPU time: seconds used, minus seconds refunded."""
 
     def __init__(self) -> None:
         self.spent = 0.0
@@ -70,14 +70,14 @@ def compile_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
 
 def _refuse_size(pattern: str) -> None:
     if len(pattern) > LONGEST:
-        raise re.error(f"it has {len(pattern)} characters; at most {LONGEST} are read")
+        raise re.error(f"it has {len(pattern)} characters; at most {LONGEST} are allowed")
     wide = len(_IS_WIDE.findall(pattern)) if "-" in pattern else 0
     if wide > WIDE:
-        raise re.error(f"it has {wide} wide ranges of characters; at most {WIDE} are read")
+        raise re.error(f"it has {wide} wide ranges of characters; at most {WIDE} are allowed")
 
 
 def compiled(pattern: Any, name: str, flags: int = 0) -> re.Pattern[str]:
-    """Compile a pattern supplied by the caller; raise a one-line error if it is invalid."""
+    """Compile a user-supplied pattern; raise a one-line error if it is invalid."""
     try:
         return compile_pattern(pattern, flags)
     except (re.error, TypeError, OverflowError, RecursionError, MemoryError) as error:

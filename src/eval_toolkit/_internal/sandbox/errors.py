@@ -15,4 +15,4 @@ class Overrun(EvalToolkitError, RuntimeError):  # noqa: N818 - not always a mist
 
 
 class Failed(EvalToolkitError, RuntimeError):  # noqa: N818
-    """The contained function raised or could not be called; the message names it and the error."""
+    """The contained function raised or could not be called; the message gives name and error."""

@@ -91,7 +91,7 @@ def has_filter() -> bool:
 
 
 def filter_calls() -> bool:
-    """Refuse all system calls that are not listed, permanently; return whether it succeeded.
+    """Block all system calls that are not listed, permanently; return whether it succeeded.
 
     Rejected calls fail with EPERM, as if the user lacked permission.
 
@@ -147,7 +147,7 @@ def _answer(what: int) -> Rule:
 
 
 def _argument(position: int) -> Rule:
-    """Load the lower half of an argument; the tested arguments all fit into it."""
+    """Load the lower half of an argument; all tested arguments fit into it."""
     return (_LOAD, 0, 0, 16 + 8 * position)
 
 

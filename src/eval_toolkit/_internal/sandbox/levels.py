@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 from eval_toolkit._internal.sandbox import ALLOW_WEAKER
-from eval_toolkit._internal.sandbox.calling import Contained
 from eval_toolkit._internal.sandbox.errors import Failed, Overrun
 from eval_toolkit._internal.sandbox.jail import bubblewrap_command
 from eval_toolkit._internal.sandbox.landlock import landlock_version
 from eval_toolkit._internal.sandbox.limits import Limits
 from eval_toolkit._internal.sandbox.view import BUBBLEWRAP, LANDLOCK, NAMESPACES, Sandbox, shown
+from eval_toolkit._internal.sandbox.workers import Contained
 from eval_toolkit.errors import EvalToolkitError
 
 _OURS = str(Path(__file__).parents[2])
@@ -69,7 +69,7 @@ class Measured:
     reasons: Mapping[str, str] = field(default_factory=dict)
 
     def advice(self) -> str:
-        """Return how to reach a higher level; empty if there is no advice."""
+        """Return advice on how to reach a higher level; empty if there is none."""
         if self.level == Level.JAILED:
             return ""
         if not os.path.exists("/proc/self/status"):  # noqa: PTH110

@@ -1,4 +1,4 @@
-"""Resource limits of a contained process, set by itself with the standard library only."""
+"""Resource limits of a contained process, which it sets itself with the standard library."""
 
 import math
 import sys
@@ -54,7 +54,7 @@ class Limits:
         return ("time", *memory, "file size", "open files")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return asdict(self)
 
 

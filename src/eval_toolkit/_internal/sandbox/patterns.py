@@ -38,7 +38,7 @@ def find_in(text: str, pattern: re.Pattern[str], which: str) -> str | None:
 
 
 def take_out(text: str, patterns: tuple[re.Pattern[str], ...]) -> str:
-    r"""Return the end of a text without the matches of patterns; see `find_in`.
+    r"""Remove the matches of patterns from the end of a string; see `find_in`.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def take_out(text: str, patterns: tuple[re.Pattern[str], ...]) -> str:
 
 
 def groups_in(text: str, pattern: re.Pattern[str]) -> dict[str, str | None] | None:
-    r"""Return the named groups of a pattern's first match in a text, or None without a match.
+    r"""Return the named groups of a pattern's first match in a text, or None if there is no match.
 
     Raises `Overrun` if the search takes too long.
 
@@ -66,7 +66,7 @@ def groups_in(text: str, pattern: re.Pattern[str]) -> dict[str, str | None] | No
 
 
 def replace_in(text: str, pattern: str, repl: str, count: int = 0) -> str:
-    """Return a text with the matches of a pattern replaced; used by templates in a worker."""
+    """Replace the matches of a pattern in a string; used by templates in a worker."""
     return re.sub(pattern, repl, text, count=count)
 
 
@@ -76,8 +76,8 @@ def _runner(
     if len(text) <= PATTERN_LIMIT and is_simple(pattern.pattern, pattern.flags):
         return function
     # Import lazily: most graders have no patterns, and most patterns are simple.
-    from eval_toolkit._internal.sandbox.calling import Contained
     from eval_toolkit._internal.sandbox.limits import Limits
+    from eval_toolkit._internal.sandbox.workers import Contained
 
     return Contained(f"{__name__}:{function.__name__}", Limits(seconds=SECONDS, memory_mb=512))
 

@@ -1,4 +1,4 @@
-"""Attempted violations from inside a sandbox, used to determine its level."""
+"""Attempts to break out of a sandbox, which determine its level."""
 
 import contextlib
 import fcntl
@@ -18,7 +18,7 @@ def probed(outside: Mapping[str, Any], *, alone: bool) -> dict[str, bool]:
     """Attempt violations and return, by name, whether each was prevented.
 
     ``outside`` contains an existing ``file`` and ``folder`` outside the sandbox, and the caller's
-    ``pid``. ``alone`` states whether the worker is the first process of its namespace.
+    ``pid``. ``alone`` tells whether the worker is the first process of its namespace.
     """
     attempts: dict[str, Callable[[], Any]] = {
         "start a process": _fork,

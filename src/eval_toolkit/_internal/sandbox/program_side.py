@@ -120,7 +120,7 @@ class _Objects:
         return ["object", self.number(value), self._class(type(value))]
 
     def _class(self, kind: type) -> list[Any]:
-        """Return a reference to a class; the first one includes name, bases and methods."""
+        """Return a reference to a class; the first one includes its name, bases and methods."""
         number = self.number(kind)
         if number in self._described:
             return ["class", number]
@@ -195,7 +195,7 @@ class _Objects:
             return {"raised": self._raised(error)}
 
     def _changed(self, told: dict[Any, Any], given: dict[Any, Any]) -> list[Any]:
-        """Return the arguments that were modified in place, with their positions or names."""
+        """Return the arguments modified in place, with their positions or names."""
         changed = []
         for name, argument in given.items():
             if _is_changeable(argument) and told[name][0] != "mine":
@@ -217,7 +217,7 @@ def _is_changeable(value: Any) -> bool:
 
 
 class _OfTests:
-    """An object of the tests that this side can call or iterate over."""
+    """An object of the tests that the program can call or iterate over."""
 
     def __init__(self, number: int, objects: _Objects) -> None:
         self.number = number

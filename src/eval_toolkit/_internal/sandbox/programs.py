@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from eval_toolkit._internal.sandbox import program_side, tests_side, wire
+from eval_toolkit._internal.sandbox.disk_usage import written_too_much
 from eval_toolkit._internal.sandbox.filters import filter_calls
 from eval_toolkit._internal.sandbox.folders import empty_folder
 from eval_toolkit._internal.sandbox.jail import drop_privileges, end_with_parent
@@ -27,7 +28,6 @@ from eval_toolkit._internal.sandbox.landlock import restrict_files
 from eval_toolkit._internal.sandbox.limits import Limits, hold
 from eval_toolkit._internal.sandbox.probing import probed
 from eval_toolkit._internal.sandbox.view import DEVICES, LANDLOCK, View
-from eval_toolkit._internal.sandbox.written import written_too_much
 
 _READY, _PASSED, _APART = b"-", b"+", b"!"
 """Messages of a child before it starts, and of tests when they finish; others report a failure."""
@@ -143,8 +143,8 @@ class _Place:
     ) -> int:
         """Start a process with only the given files open; return the descriptor of its report pipe.
 
-        ``work`` gets its module and the result of ``first``. Without ``reports``, only the start is
-        reported.
+        ``work`` is called with its module and the result of ``first``. Without ``reports``, only
+        the start is reported.
         """
         reading, writing = os.pipe()
         child = os.fork()
@@ -248,7 +248,7 @@ class _Place:
 
 
 def _close_all_but(kept: set[int]) -> None:
-    """Close all files except these, and redirect the standard streams."""
+    """Close all file descriptors except these, and redirect the standard streams."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)

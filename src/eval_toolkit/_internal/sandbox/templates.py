@@ -9,10 +9,10 @@ from functools import cache, lru_cache
 from typing import Any
 
 from eval_toolkit._internal.sandbox import wire
-from eval_toolkit._internal.sandbox.calling import Contained
 from eval_toolkit._internal.sandbox.errors import Failed, Overrun
 from eval_toolkit._internal.sandbox.limits import Limits
 from eval_toolkit._internal.sandbox.patterns import replace_in
+from eval_toolkit._internal.sandbox.workers import Contained
 
 SECONDS = 2.0
 """Seconds that a complex template may take for one row."""
@@ -139,7 +139,7 @@ def _contained(template: str, variables: dict[str, Any], style: str) -> tuple[st
 
 
 def rendered(template: str, variables: dict[str, Any], style: str) -> list[str]:
-    """Return "text" and the output of a template, or a kind of failure and its reason."""
+    """Return "text" and the output of a template, or the kind and reason of a failure."""
     from jinja2 import TemplateError
 
     try:
@@ -187,11 +187,11 @@ def _environment(style: str) -> Any:
 
 @lru_cache(maxsize=512)
 def is_plain(template: str) -> bool:
-    """Return whether a template renders quickly, to a text not much longer than its values.
+    """Return whether a template renders quickly, to a string not much longer than its values.
 
     Plain templates have no loops, products or powers, only filters and methods that do not lengthen
-    text, and few nested conversions of lists to text. Many harmless templates are therefore not
-    plain; they only cost a call to a worker.
+    strings, and few nested conversions of lists. Many harmless templates are therefore not plain;
+    they only cost a call to a worker.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def is_plain(template: str) -> bool:
 
 
 def _writes(node: Any) -> bool:
-    """Return whether a node converts arbitrary values to text."""
+    """Return whether a node converts arbitrary values to strings."""
     kind = type(node).__name__
     return kind == "Concat" or (kind == "Filter" and node.name in _WRITING)
 

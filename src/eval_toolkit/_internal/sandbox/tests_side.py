@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from eval_toolkit._internal.sandbox import values, wire
-from eval_toolkit._internal.sandbox.needed import names_needed
+from eval_toolkit._internal.sandbox.program_names import names_needed
 from eval_toolkit._internal.sandbox.program_side import (
     ARITHMETIC,
     COMPARISONS,
@@ -56,7 +56,7 @@ class CannotBeApart(TypeError):  # noqa: N818 - as `Failed`
 
 
 class _Link:
-    """Connection to the program that sends requests and answers its requests."""
+    """Connection to the program: sends requests to it and answers its requests."""
 
     def __init__(self, stream: int) -> None:
         self._stream = stream
@@ -186,7 +186,7 @@ class _Link:
         return ["function", len(self._given) - 1, str(name), about if about is None else str(about)]
 
     def _number(self, value: Any) -> int | None:
-        """Return the number of a stand-in's object."""
+        """Return the number of the object behind a stand-in."""
         if id(value) in self._numbers:
             return self._numbers[id(value)]
         if isinstance(value, _StandIn) or id(type(value)) in self._numbers:
@@ -258,7 +258,7 @@ class _Link:
 
 
 def _named(value: Any) -> list[str] | None:
-    """Return the location of a class or function of the standard library, else None."""
+    """Return the import path of a class or function of the standard library, else None."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str):
         return None
@@ -298,7 +298,7 @@ def _replace(argument: Any, after: Any) -> None:
 
 
 def _refuse_made_here(name: str, *, tested: bool) -> None:
-    """Reject attributes that only plain values or numpy have, except for classes under test."""
+    """Reject attributes of plain values and numpy types, except for classes under test."""
     if name.startswith(_MADE_HERE) and name not in _CONVERTING:
         raise AttributeError(name)
     if name in _SAYING_YES and not tested:

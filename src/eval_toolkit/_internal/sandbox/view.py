@@ -28,7 +28,7 @@ class View:
     modules: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return asdict(self)
 
 
@@ -44,7 +44,7 @@ class Sandbox:
     forks: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return asdict(self)
 
 

@@ -39,7 +39,7 @@ def without_mask(column: Any) -> NDArray[Any]:
 
 
 def parsed(column: NDArray[Any]) -> NDArray[Any]:
-    """Parse a column of JSON texts; a column of only numbers becomes a numeric array."""
+    """Parse a column of JSON strings; a column of only numbers becomes a numeric array."""
     values = [None if cell is None else json.loads(cell) for cell in column.tolist()]
     types = {type(value) for value in values}
     if values and types <= {bool}:
@@ -57,7 +57,7 @@ _DECIMAL = re.compile(r"[+-]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
 def guessed(column: NDArray[Any], decimal: str | None = ".") -> NDArray[Any]:
-    """Return a CSV column as numbers if every cell is a number; "007" and "" count as text.
+    """Return a CSV column as numbers if every cell is a number; "007" and "" count as strings.
 
     The decimal mark is detected if it is None.
     """

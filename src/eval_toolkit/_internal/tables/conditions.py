@@ -1,6 +1,6 @@
-"""Filters of rows as text, such as ``lang = 'de' and score >= 0.5``.
+"""Filters of rows as strings, such as ``lang = 'de' and score >= 0.5``.
 
-The grammar is a small part of SQL, and is evaluated here: no text of a user reaches a database.
+The grammar is a small part of SQL, and is evaluated here: no user input reaches a database.
 """
 
 import operator
@@ -57,7 +57,7 @@ class Condition:
     negated: bool = False
 
     def mask(self, cells: NDArray[Any]) -> BoolArray:
-        """Return which cells, texts or None, satisfy the condition."""
+        """Return a mask of the cells, strings or None, that satisfy the condition."""
         there = np.not_equal(cells, None) & np.not_equal(cells, "")  # type: ignore[call-overload]
         if self.sign == "missing":
             return np.asarray(there if self.negated else ~there, dtype=np.bool_)
@@ -164,7 +164,7 @@ class _Tokens:
         return self.found[self.at - 1]
 
     def skip(self, word: str) -> bool:
-        """Skip the next token if it is the given one; return whether it was."""
+        """Skip the next token if it equals the given one; return whether it did."""
         met = not self.at_end and self.found[self.at][1].lower() == word
         self.at += met
         return met
@@ -185,6 +185,6 @@ class _Tokens:
 
 
 def rows_that(conditions: Sequence[Condition], columns: Mapping[str, NDArray[Any]]) -> BoolArray:
-    """Return which rows satisfy all conditions."""
+    """Return a mask of the rows that satisfy all conditions."""
     masks = [condition.mask(columns[condition.column]) for condition in conditions]
     return np.asarray(np.logical_and.reduce(masks), dtype=np.bool_)

@@ -22,8 +22,8 @@ Dialect = tuple[str, list[str]]
 def dialect_of(path: Path, media: str, how: FileFormat) -> Dialect:
     """Return the separator of a CSV or TSV file and the cells of its first record.
 
-    It is the given one; else that of the format (comma or tab) if it splits every record of the
-    head into the same number of cells; else another separator that does.
+    The separator is the given one; else that of the format (comma or tab) if it splits every record
+    of the head into the same number of cells; else another separator that does.
     """
     usual = how.separator or ("," if media == CSV else "\t")
     head = _Head(path, usual, how.quoting)
@@ -76,7 +76,7 @@ def _refuse_uneven(path: Path, others: dict[str, list[list[str]]]) -> None:
 
 
 class _Head:
-    """Beginning of a CSV file as text, including at least the first record."""
+    """Beginning of a CSV file as a string that includes at least the first record."""
 
     def __init__(self, path: Path, separator: str, quoting: bool) -> None:
         self.path = path

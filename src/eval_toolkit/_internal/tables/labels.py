@@ -1,7 +1,7 @@
 """Conversion of labels to 0 and 1, shared by all readers of files and frames.
 
 A label is 0 or 1 as a number, a boolean, or text such as ``1``, ``1.00`` or ``TRUE``; surrounding
-spaces are ignored. Other words need a `LabelMap`.
+spaces are ignored. Other strings need a `LabelMap`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -55,8 +55,9 @@ Place = Callable[[int], tuple[str, str]]
 class LabelMap:
     """Mapping from labels to classes 0 and 1.
 
-    Labels are compared as stripped text or as numbers. ``others`` is the class of all other labels,
-    which by default are invalid; ``must_occur`` is a label that must occur in at least one row.
+    Labels are compared as stripped strings or as numbers. ``others`` is the class of all other
+    labels, which by default are invalid; ``must_occur`` is a label that must occur in at least one
+    row.
 
     Examples
     --------
@@ -72,7 +73,7 @@ class LabelMap:
 
     @classmethod
     def of(cls, positive: str | None, pair: str | None) -> "LabelMap | None":
-        """Parse the options ``--positive`` and ``--labels``; None without either."""
+        """Parse the options ``--positive`` and ``--labels``; None if neither is given."""
         if pair is None:
             return None if positive is None else cls({positive.strip(): 1}, 0, positive)
         names = [name.strip() for name in pair.split(",")]
@@ -116,7 +117,7 @@ class LabelMap:
 
 
 def usual_labels(values: NDArray[Any]) -> LabelMap | None:
-    """Return the label map of a column of two words of which one is clearly the positive class.
+    """Return the label map of a column of two words if one is clearly the positive class.
 
     Examples
     --------
@@ -135,7 +136,7 @@ def usual_labels(values: NDArray[Any]) -> LabelMap | None:
 def label_class(value: Any, labels: LabelMap | None = None) -> int | None:
     """Return the class of a label: 0, 1, or None if it is missing or invalid.
 
-    ``labels`` maps labels that are words to classes.
+    ``labels`` maps labels that are strings to classes.
 
     Examples
     --------

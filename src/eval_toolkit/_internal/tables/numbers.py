@@ -26,7 +26,7 @@ class NotNumbersError(InvalidInputError):
 
 
 def decimal_of(cells: Sequence[str | None]) -> str | None:
-    """Return the decimal mark of a column of texts, "." or ","; None if it is ambiguous.
+    """Return the decimal mark of a column of strings, "." or ","; None if it is ambiguous.
 
     The mark is a comma if some numbers have commas and none has a point. It is ambiguous if every
     comma could also separate thousands (1,234).
@@ -52,7 +52,7 @@ def decimal_of(cells: Sequence[str | None]) -> str | None:
 
 
 def numbers_in(cells: Sequence[str | None], decimal: str = ".") -> FloatArray:
-    """Parse texts as numbers; NaN if a text is missing or not a number.
+    """Parse strings as numbers; NaN if one is missing or not a number.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def _all_numbers(cells: Sequence[Any], decimal: str) -> FloatArray:
 
 
 def number_in(cell: str | None) -> float | None:
-    """Parse a text as a number, with 1 and 0 for true and false; None for other texts.
+    """Parse a string as a number, with 1 and 0 for true and false; None for other strings.
 
     Infinities and NaN are parsed as well, so that messages can report them.
 

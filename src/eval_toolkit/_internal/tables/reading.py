@@ -40,7 +40,7 @@ class RowPick:
     """Selection of rows, applied inside duckdb so that other rows are never held in memory."""
 
     where: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Allowed values per column, compared as text."""
+    """Allowed values per column, compared as strings."""
     limit: int | None = None
     """Maximum number of rows, taken from the first that satisfy ``where``."""
     sample_size: int | None = None
@@ -65,7 +65,7 @@ def column_names(path: str | Path, file_format: FileFormat = AS_NAMED) -> list[s
 def distinct_values(
     path: str | Path, column: str, file_format: FileFormat = AS_NAMED
 ) -> dict[str | None, int]:
-    """Return the distinct values of a column as text, each with its first row, in that order."""
+    """Return the distinct values of a column as strings, each with its first row, in that order."""
     file = Path(path)
     check_file(file)
 
@@ -119,7 +119,7 @@ def read_table(
         Label columns, for `classes_of`: float64 if all labels of a file are 0 or 1, true or false;
         else text.
     texts : iterable of str
-        Text columns, read as object arrays of str, with None for empty cells.
+        String columns, read as object arrays of str, with None for empty cells.
     columns : iterable of str, optional
         Columns read with the types of the file; in CSV, columns of only numbers become int64 or
         float64 and others text. All columns if no columns are given.
@@ -210,7 +210,7 @@ def _read(
 def _refuse_repeated(
     con: "duckdb.DuckDBPyConnection", source: Source, wanted: Mapping[str, str]
 ) -> None:
-    """Raise if texts stored once each in a Parquet file expand far beyond its size."""
+    """Raise if dictionary-encoded strings of a Parquet file expand far beyond its size."""
     if source.is_json or source.separator is not None:
         return
     names = [name for name, kind in wanted.items() if kind != "number"]
@@ -238,7 +238,7 @@ def _length(column: str, kind: str) -> str:
 
 
 def _as_stored(source: Source, column: NDArray[Any], kind: str) -> NDArray[Any]:
-    """Return a column as texts, or with the type of its file."""
+    """Return a column as strings, or with the type of its file."""
     if kind == "text":
         return column
     if source.is_json:

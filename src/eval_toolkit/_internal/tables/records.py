@@ -22,8 +22,8 @@ def read_records(
 ) -> list[tuple[str, Any]]:
     r"""Return the rows of a file, each with its location.
 
-    A location is such as "p.csv: row 7"; a row is a mapping, or any other JSON value. ``list_in``
-    returns the list of rows, given the content of a JSON file.
+    A location is a string such as "p.csv: row 7"; a row is a mapping, or any other JSON value.
+    ``list_in`` returns the list of rows, given the content of a JSON file.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def read_records(
         found = payload if list_in is None else list_in(payload)
         if not isinstance(found, list):
             raise ArtifactError(
-                f"{name}: contains a {type(found).__name__}; it must contain a list of texts or objects"
+                f"{name}: contains a {type(found).__name__}; it must contain a list of strings or objects"
             )
         return [(f"{name}: row {n}", value) for n, value in enumerate(found, 1)]
     from eval_toolkit._internal.tables.reading import column_names, read_table
@@ -62,7 +62,7 @@ def read_records(
 
 
 def plain_value(value: Any) -> Any:
-    """Return a cell in JSON types; NaN becomes None.
+    """Return a cell as a JSON value; NaN becomes None.
 
     Examples
     --------

@@ -171,7 +171,7 @@ def rows_of(
 
 
 def _as_texts(column: NDArray[Any]) -> NDArray[Any]:
-    """Return values as texts, formatted as in a file; None for missing values."""
+    """Return values as strings, formatted as in a file; None for missing values."""
     texts = np.empty(len(column), dtype=object)
     texts[:] = [
         None

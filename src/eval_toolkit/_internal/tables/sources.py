@@ -145,7 +145,7 @@ _OTHER_FORMATS = {
 
 
 def _refuse_other_formats(path: Path, media: str) -> None:
-    """Raise if the first bytes of a file indicate a different format than its name."""
+    """Raise if the first bytes of a file indicate another format than its name."""
     check_gzip(path)  # duckdb decompresses without verifying lengths and checksums
     begin = next(pieces_of(path), b"")[:64]
     for magic, what in _OTHER_FORMATS.items():

@@ -107,7 +107,7 @@ def _unpacked(begin: bytes) -> bytes:
 
 
 def copied(path: Path, suffix: str, write: Callable[[Path, Path], None]) -> Path:
-    """Return a copy of a file in another format; equal content is converted only once.
+    """Return a copy of a file in another format; identical content is converted only once.
 
     ``write`` writes the copy, given ``path`` and the target path.
     """

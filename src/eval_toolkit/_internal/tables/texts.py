@@ -7,9 +7,10 @@ from eval_toolkit.errors import ArtifactError
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file, decompressed if its name ends in ``.gz``.
+    """Return the content of a text file, decompressed if its name ends in ``.gz``.
 
-    The file is UTF-8, with or without a byte order mark, and has at least one visible character.
+    The file is UTF-8, with or without a byte order mark, and must have at least one visible
+    character.
 
     Examples
     --------

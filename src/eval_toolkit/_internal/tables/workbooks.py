@@ -119,7 +119,7 @@ def _write(rows: Iterator[tuple[Any, ...]], path: Path, target: Path) -> None:
 
 
 def _plain(cell: Any) -> Any:
-    """Return a cell in JSON types; a timestamp at midnight becomes a date."""
+    """Return a cell as a JSON value; a timestamp at midnight becomes a date."""
     if isinstance(cell, datetime):
         return (cell.date() if cell.time() == time() else cell).isoformat()
     if isinstance(cell, (date, time)):

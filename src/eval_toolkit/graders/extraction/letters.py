@@ -122,7 +122,7 @@ def _ruled_out(text: str, at: int) -> bool:
 
 
 def _marked(text: str, at: int) -> bool:
-    """Return whether a letter is marked or is the whole text."""
+    """Return whether a letter is marked as the answer or is the whole text."""
     return len(text) == 1 or (at > 0 and text[at - 1] in "([*_`$")
 
 
@@ -174,7 +174,7 @@ class LetterMatch:
 
 
 def _counted(response: Completion) -> int | None:
-    """Return the number of choices stated in the response."""
+    """Return the number of choices mentioned in the response."""
     context = response.context if isinstance(response.context, Mapping) else {}
     choices = getattr(response, "choices", None) or context.get("choices")
     return len(choices) if isinstance(choices, (list, tuple)) and 2 <= len(choices) <= 26 else None

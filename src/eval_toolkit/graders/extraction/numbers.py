@@ -101,7 +101,7 @@ def _is_list(match: re.Match[str]) -> bool:
 
 
 def _hangs_together(run: str) -> bool:
-    """Return whether a token with spaces can be one number: 3 1/2, 5 000."""
+    """Return whether a token with spaces can be a single number: 3 1/2, 5 000."""
     *_, before, last = _SPLIT.split(run)
     return before.isdecimal() and (
         last.count("/") == 1 or (len(before) <= 3 and _THREE_DIGITS.fullmatch(last) is not None)
@@ -109,7 +109,7 @@ def _hangs_together(run: str) -> bool:
 
 
 def _value(match: re.Match[str]) -> Fraction | None:
-    """Return the number of a token; None if it is not a number or is ambiguous."""
+    """Return the number that a token denotes; None if there is none or it is ambiguous."""
     if match["formula"] is not None or match["odd"] is not None:
         return None
     run, quotient = match["run"], match["rest"] or match["quotient"]

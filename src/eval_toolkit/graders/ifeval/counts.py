@@ -113,7 +113,7 @@ def _ends_sentence(text: str, match: re.Match[str]) -> bool:
 
 
 def _next_is(text: str, at: int, wanted: Callable[[str], bool]) -> bool:
-    """Return whether the text after an end and a space starts with a given kind of character."""
+    """Return whether the text after a sentence end starts with a given kind of character."""
     found = _NEXT.match(text, at)
     return found is not None and wanted(found[1])
 

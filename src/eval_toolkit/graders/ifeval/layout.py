@@ -27,7 +27,7 @@ def two_responses(text: str) -> bool:
 
 
 def _outer_stripped(parts: list[str]) -> list[str]:
-    """Return the stripped parts without an empty first or last one."""
+    """Return the stripped parts; an empty first or last part is dropped."""
     stripped = [part.strip() for part in parts]
     if stripped and not stripped[-1]:
         stripped.pop()
@@ -67,7 +67,7 @@ def postscript(text: str, *, postscript_marker: str) -> bool:
 
 
 def bullets(text: str, *, num_bullets: int) -> bool:
-    """Return whether the number of lines starting with ``-`` or a single ``*`` is as required."""
+    """Return whether the text has the required number of lines starting with ``-`` or one ``*``."""
     lines = (line.lstrip() for line in text.split("\n"))
     n = sum(line[:1] == "-" or (line[:1] == "*" and line[1:2] != "*") for line in lines)
     return n == num_bullets

@@ -13,9 +13,9 @@ __all__ = ["follows", "instruction_ids"]
 
 _KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "number": ("a number", lambda value: type(value) is int),
-    "text": ("a text", lambda value: isinstance(value, str) and bool(value)),
+    "text": ("a string", lambda value: isinstance(value, str) and bool(value)),
     "texts": (
-        "a list of texts",
+        "a list of strings",
         lambda value: (
             isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
         ),

@@ -36,7 +36,7 @@ def letter_frequency(text: str, *, letter: str, let_frequency: int, let_relation
 
 
 def capital_words(text: str, *, capital_frequency: int, capital_relation: str) -> bool:
-    """Return whether the number of words in capital letters is as required."""
+    """Return whether the text has the required number of words in capital letters."""
     return compared(count_capital_words(text), capital_relation, capital_frequency)
 
 
@@ -61,7 +61,7 @@ def repeats_prompt(text: str, *, prompt_to_repeat: str) -> bool:
 
 
 def ends_with(text: str, *, end_phrase: str) -> bool:
-    """Return whether the text, also without quotation marks, ends with the phrase."""
+    """Return whether the text ends with the phrase; quotation marks around the text are ignored."""
     return text.strip().strip('"').lower().endswith(end_phrase.strip().lower())
 
 

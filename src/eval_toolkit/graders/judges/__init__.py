@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.graders.judges.asking import AskingGrader
     from eval_toolkit.graders.judges.judge import Judge
     from eval_toolkit.graders.judges.keywords import KeywordJudge, Refusal
     from eval_toolkit.graders.judges.pairs import MatchOutcome, PairJudge
     from eval_toolkit.graders.judges.panel import Panel
+    from eval_toolkit.graders.judges.requests import AskingGrader
     from eval_toolkit.graders.judges.rubrics import RUBRICS, Rubric
     from eval_toolkit.graders.judges.verdicts import Labels, Scale, VerdictFormat
 
@@ -41,7 +41,7 @@ __all__ = [
 __getattr__ = names_on_use(
     __name__,
     {
-        "asking": "AskingGrader",
+        "requests": "AskingGrader",
         "judge": "Judge",
         "keywords": "KeywordJudge Refusal",
         "pairs": "MatchOutcome PairJudge",

@@ -37,7 +37,7 @@ _LONGEST_REASON = 200
 
 
 def step_of(name: str, *parts: object) -> str:
-    """Return the ``step`` of a judge's request, which contains the judge's name."""
+    """Return the ``step`` of a judge's requests, which contains the name of the judge."""
     return ":".join([_STEP, name, *map(str, parts)])
 
 
@@ -49,13 +49,13 @@ def column_names(name: str, fields: Mapping[str, Any]) -> dict[str, str]:
 
 
 def check_name(name: Any) -> None:
-    """Raise unless a judge's name is valid in a step and in a column."""
+    """Raise if a judge's name cannot be part of a step and a column name."""
     if not isinstance(name, str) or not name.strip() or ":" in name:
-        raise InvalidInputError(f"`name` is {name!r}; it must be a nonempty text without ':'")
+        raise InvalidInputError(f"`name` is {name!r}; it must be a non-empty string without ':'")
 
 
 def checked_max_chars(given: Any) -> int | None:
-    """Return the maximum length of a shown answer; raise if it is invalid."""
+    """Return the maximum length of an answer in the prompt; raise if it is invalid."""
     return None if given is None else validation.integer(given, "max_chars", low=1)
 
 
@@ -73,14 +73,14 @@ def made_model(model: Any, options: Mapping[str, Any]) -> Model:
 
 
 def prompt_for(model: Model, messages: tuple[Message, ...]) -> Prompt:
-    """Return chat messages, or a single text for a model without a chat format."""
+    """Return chat messages, or a string for a model without a chat format."""
     if getattr(model, "speaks_chat", True):
         return messages
     return "\n\n".join([*(message.content for message in messages), "Verdict:"])
 
 
 def reading_of(reply: RawCompletion | None, model: Model) -> Grade | str:
-    """Return the text of a reply without its reasoning, or the error that replaces it."""
+    """Return the text of a reply without its reasoning, or an error if there is none."""
     if reply is None:
         return Grade.error(f"the judge {model.name} was not queried; use judge_run to query it")
     if reply.error is not None:
@@ -173,7 +173,7 @@ class Judge:
         set_(self, "temperature", asked.temperature)
         if self.votes > 1 and self.temperature == 0.0:
             raise InvalidInputError(
-                f"`votes` is {self.votes} at temperature 0, where all are equal; set `temperature`"
+                f"`votes` is {self.votes} at temperature 0, where all votes are equal; set `temperature`"
             )
 
     @property
@@ -203,7 +203,7 @@ class Judge:
         }
 
     def describe(self) -> dict[str, Any]:
-        """Return the description for the manifest, as JSON types."""
+        """Return the description for the manifest as a JSON-serialisable dict."""
         asked = self._asked
         return {
             "model": {"name": asked.name, "description": dict(asked.describe())},

@@ -49,7 +49,7 @@ _APOSTROPHES = str.maketrans({"’": "'", "ʼ": "'", "`": "'"})
 
 
 def plain_text(text: str) -> str:
-    """Return a text normalised for phrase search: case, spaces and apostrophes."""
+    """Normalise case, spaces and apostrophes of a text for phrase search."""
     return " ".join(text.translate(_APOSTROPHES).casefold().split())
 
 
@@ -60,7 +60,7 @@ class KeywordJudge:
     Parameters
     ----------
     phrases : sequence of str
-        Phrases to search, ignoring case, white space and the type of apostrophe.
+        Phrases to search, ignoring case, whitespace and the type of apostrophe.
     within : int or None, default None
         Number of characters to search, from the start; None for all.
     higher_is_better : bool or None, default None
@@ -90,10 +90,10 @@ class KeywordJudge:
     def __post_init__(self) -> None:
         given: Any = self.phrases
         if isinstance(given, str) or not isinstance(given, Sequence) or not given:
-            raise InvalidInputError(f"`phrases` is {given!r:.60}; it must be a list of texts")
+            raise InvalidInputError(f"`phrases` is {given!r:.60}; it must be a list of strings")
         for at, phrase in enumerate(given):
             if not isinstance(phrase, str) or not phrase.strip():
-                raise InvalidInputError(f"phrases[{at}] is {phrase!r}; it must be text")
+                raise InvalidInputError(f"phrases[{at}] is {phrase!r}; it must be a string")
         object.__setattr__(self, "phrases", tuple(given))
         object.__setattr__(self, "_wanted", tuple(map(plain_text, given)))
         if self.within is not None:

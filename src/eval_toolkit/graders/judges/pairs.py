@@ -63,7 +63,7 @@ _ORDERS = ("ab", "ba")
 
 
 class MatchOutcome(StrEnum):
-    """Outcome of a comparison of A with B.
+    """Outcome of comparing answer A with answer B.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class MatchOutcome(StrEnum):
 
     @classmethod
     def of(cls, payoff: float) -> "MatchOutcome":
-        """Return the outcome with a given payoff of A."""
+        """Return the outcome for a given payoff of A."""
         return next(outcome for outcome in cls if outcome.payoff[0] == payoff)
 
 
@@ -162,7 +162,7 @@ class PairJudge:
             if part not in self.user:
                 raise InvalidInputError(f"`user` has no {part}; the judge would not see the answer")
         if not isinstance(self.criteria, str) or not self.criteria.strip():
-            raise InvalidInputError(f"`criteria` is {self.criteria!r}; it must be text")
+            raise InvalidInputError(f"`criteria` is {self.criteria!r}; it must be a string")
         asked = GenerateRequest("", max_tokens=self.max_tokens, temperature=self.temperature)
         object.__setattr__(self, "temperature", asked.temperature)
         object.__setattr__(self, "seed", validation.integer(self.seed, "seed"))
@@ -195,7 +195,7 @@ class PairJudge:
         }
 
     def describe(self) -> dict[str, Any]:
-        """Return the description for the manifest, as JSON types."""
+        """Return the description for the manifest as a JSON-serialisable dict."""
         asked = self._asked
         return {
             "model": {"name": asked.name, "description": dict(asked.describe())},
@@ -297,7 +297,7 @@ class PairJudge:
         return line
 
     def _verdict(self, reply: RawCompletion | None) -> MatchOutcome | Grade:
-        """Return the winner in terms of the shown order."""
+        """Return the winner in terms of the order shown to the judge."""
         text = reading_of(reply, self._asked)
         if isinstance(text, Grade):
             return text

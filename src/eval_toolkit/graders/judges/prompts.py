@@ -63,7 +63,7 @@ PAIR_FIELDS = (*_SHARED, "answer_a", "answer_b")
 
 @lru_cache(maxsize=256)
 def _pieces(text: str) -> tuple[tuple[str, str | None], ...]:
-    """Split a template into pairs of a literal text and the field that follows it."""
+    """Split a template into pairs of literal text and the field that follows it."""
     try:
         parsed = list(string.Formatter().parse(text))
     except ValueError as error:
@@ -80,7 +80,7 @@ def _pieces(text: str) -> tuple[tuple[str, str | None], ...]:
 
 
 def check_template(text: Any, what: str, known: Iterable[str]) -> None:
-    """Raise unless a template is a text with known fields.
+    """Raise unless a template is a string with known fields.
 
     Examples of fields are ``{question}`` and ``{context.name}``, a field of the sample's context.
 
@@ -89,7 +89,7 @@ def check_template(text: Any, what: str, known: Iterable[str]) -> None:
     >>> check_template("{question} {{plain}}", "user", SINGLE_FIELDS)
     """
     if not isinstance(text, str):
-        raise InvalidInputError(f"`{what}` is {text!r:.60}; it must be text")
+        raise InvalidInputError(f"`{what}` is {text!r:.60}; it must be a string")
     for _, name in _pieces(text):
         if name is not None and name.partition(".")[0] not in known:
             raise InvalidInputError(
@@ -193,7 +193,7 @@ def _messages(
 
 
 def _field(response: Completion, name: str) -> str:
-    """Return the value of a field from the sample."""
+    """Return the value of a template field for the sample."""
     if name == "question":
         return response.last_user_instruction or response.prompt
     if name == "subject":

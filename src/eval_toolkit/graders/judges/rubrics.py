@@ -60,7 +60,7 @@ class Rubric:
         for part in ("name", "criteria"):
             value = getattr(self, part)
             if not isinstance(value, str) or not value.strip():
-                raise InvalidInputError(f"`{part}` of a rubric is {value!r}; it must be text")
+                raise InvalidInputError(f"`{part}` of a rubric is {value!r}; it must be a string")
         verdict: Any = self.verdict
         if isinstance(verdict, Mapping):
             object.__setattr__(self, "verdict", VerdictFormat.from_dict(verdict))
@@ -123,7 +123,7 @@ class Rubric:
         return RUBRICS[given]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types: everything that determines the prompt and the parsing."""
+        """Return a dict with everything that determines the prompt and the parsing."""
         return {
             "name": self.name,
             "criteria": self.criteria,

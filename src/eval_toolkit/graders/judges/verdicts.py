@@ -61,7 +61,7 @@ _WHERE = ("label", "json", "brackets", "tag")
 
 
 class _UnreadableError(InvalidInputError):
-    """The text is not a verdict; the message states the reason."""
+    """No verdict can be parsed; the message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Labels:
 
     @property
     def asked(self) -> str:
-        """Instruction for the judge."""
+        """Instruction to the judge."""
         *most, last = self.numbers
         return f"{', '.join(most)} or {last}"
 
@@ -163,7 +163,7 @@ class Labels:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {"labels": dict(self.numbers), "higher_is_better": self.higher_is_better}
 
 
@@ -210,7 +210,7 @@ class Scale:
 
     @property
     def asked(self) -> str:
-        """Instruction for the judge."""
+        """Instruction to the judge."""
         return f"a number from {self.low:g} to {self.high:g}"
 
     def read(self, value: Any) -> float:
@@ -225,7 +225,7 @@ class Scale:
         return (found - self.low) / (self.high - self.low) if self.scaled else found
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         ends = [self.low, self.high]
         return {"scale": ends, "scaled": self.scaled, "higher_is_better": self.higher_is_better}
 
@@ -285,7 +285,7 @@ class VerdictFormat:
 
     @property
     def asked(self) -> str:
-        """Instruction for the judge on the reply format."""
+        """Instruction to the judge about the reply format."""
         first = next(iter(self.fields.values()))
         if self.where == "label":
             return f"Reply with one word and nothing else: {first.asked}."
@@ -325,7 +325,7 @@ class VerdictFormat:
             return Grade.error(f"unparsable verdict: {why}: {short_cut(text)}")
 
     def _found(self, name: str, text: str, pairs: list[tuple[str, Any]]) -> list[Any]:
-        """Return the candidate texts of a verdict."""
+        """Return the substrings that may be the verdict."""
         reading = self.fields[name]
         if isinstance(reading, Labels) and self.where == "label":
             found: list[Any] = list(reading.said_in(text))
@@ -344,7 +344,7 @@ class VerdictFormat:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         fields = {name: reading.to_dict() for name, reading in self.fields.items()}
         return {"where": self.where, "fields": fields}
 
@@ -419,7 +419,7 @@ def _words(words: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _stands(line: str, start: int, end: int) -> str:
-    """Return where a word stands: "alone", "told" by a phrase, "near" punctuation, or ""."""
+    """Return the position of a word: "alone", "told" by a phrase, "near" punctuation, or ""."""
     if not _AFTER.match(line[end : end + _NEAR].lstrip(_CLOSING)):
         return ""  # "No doubt about it" does not mean "no"
     before = line[max(0, start - _NEAR) : start].rstrip(_MARKUP)
@@ -432,7 +432,7 @@ def _stands(line: str, start: int, end: int) -> str:
 
 
 def _objects(text: str) -> Iterator[list[tuple[str, Any]]]:
-    """Yield the outermost JSON objects in a text as pairs, which may repeat keys."""
+    """Yield the outermost JSON objects in a text as lists of pairs, since keys may repeat."""
     decoder = json.JSONDecoder(object_pairs_hook=list)
     at = text.find("{")
     for _ in range(_MOST_OBJECTS):

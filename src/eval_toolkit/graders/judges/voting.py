@@ -1,4 +1,4 @@
-"""Combination of several verdicts, and their agreement."""
+"""Aggregation of several verdicts, and their agreement."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-r"""Extraction of mathematical answers as a list of candidates, likeliest first."""
+r"""Extraction of mathematical answers as a list of candidates, most likely first."""
 
 import re
 from collections import deque
@@ -58,7 +58,7 @@ _VALUE_OF = re.compile(r"(?<!\S)[\w{}\\|()']{1,20} ?=$")
 
 
 def find_math_answers(text: str) -> list[str]:
-    r"""Return the candidate answers in a text, likeliest first, without duplicates.
+    r"""Return the candidate answers in a text, most likely first, without duplicates.
 
     The following places are searched in this order: the text after the last "final answer is" (or
     "final answer:") on its line, if it contains mathematics; the last ``\boxed{}`` (or several,
@@ -131,7 +131,7 @@ def reference_answer(truth: str) -> str:
 
 
 def _after(text: str, phrase: re.Pattern[str], wanted: re.Pattern[str] = _ANYTHING) -> str | None:
-    """Return the line after the last matching phrase, among those with valid content."""
+    """Return the line after the last matching phrase that is followed by valid content."""
     for match in reversed(deque(phrase.finditer(text), maxlen=_PHRASES)):
         leading = _LEADING.match(text, match.end())
         start = leading.end() if leading else match.end()
@@ -164,7 +164,7 @@ def _joins(between: str) -> bool:
 
 
 def _last(text: str) -> tuple[str, str]:
-    """Return the last formulas, and the last number if it comes after them; "" for none."""
+    """Return the last formulas, and the last number if it follows them; "" if there are none."""
     text = text[-_END:]
     closing = next(iter(deque(_CLOSING.finditer(text), maxlen=1)), None)
     end = closing.end() if closing else 0
@@ -203,32 +203,32 @@ def _one_kind(one: str, other: str, *, joined_by_word: bool) -> bool:
 
 
 def _bare(text: str, formula: str) -> str:
-    """Return a one-line text that is an answer as a whole; "" otherwise."""
+    """Return a one-line text if all of it is an answer; "" otherwise."""
     stripped = text.strip()
     if formula or "\n" in stripped or not 0 < len(stripped) <= _LONGEST:
         return ""
     n_numbers, words = len(_NUMBER.findall(stripped)), {*_WORD.findall(stripped.lower())}
     if n_numbers and _is_sentence(stripped):
         parts = reversed(_NEXT.split(stripped))
-        return _said(next((part for part in parts if _NUMBER.search(part)), stripped))
+        return _stated_answer(next((part for part in parts if _NUMBER.search(part)), stripped))
     if n_numbers == 1 and words - WORDS_OF_FORMULAS:
         return _last(stripped)[1]
     return _stripped(stripped)
 
 
 def _inner(place: str) -> str:
-    """Return an answer without its surroundings; "" if it cannot be an answer."""
+    """Return an answer without surrounding text; "" if it cannot be an answer."""
     if (inner := _boxes(place)) is not None:
         return _in_box(inner)
-    return _several(place) or _said(_before(place, _NEXT))
+    return _several(place) or _stated_answer(_before(place, _NEXT))
 
 
 def _in_box(inner: str) -> str:
-    return _said(inner) if _is_sentence(inner) else _stripped(_DELIMITER.sub("", inner))
+    return _stated_answer(inner) if _is_sentence(inner) else _stripped(_DELIMITER.sub("", inner))
 
 
-def _said(sentence: str) -> str:
-    """Return the answer in a sentence or phrase."""
+def _stated_answer(sentence: str) -> str:
+    """Return the answer stated in a sentence or phrase."""
     sentence = _before(sentence, _REASON)
     if not _is_sentence(sentence):
         return _last(sentence)[0] or _stripped(sentence)

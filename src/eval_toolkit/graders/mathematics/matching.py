@@ -29,7 +29,7 @@ __all__ = ["MathMatch"]
 _LONGEST = 500
 """Maximum number of characters of a text that is compared as a whole."""
 _WAITING = 20
-"""Factor between wall-clock and processor time limits, for busy machines."""
+"""Factor between wall-clock and CPU time limits, for busy machines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +164,6 @@ def _alike(gold: str, answer: str) -> bool:
 
 
 def _differently_named(gold: str, answer: str) -> bool:
-    """Return whether both assign a variable and the names differ."""
+    """Return whether both sides assign a variable and the names differ."""
     one, other = (split_name(latex(text))[0].casefold() for text in (gold, answer))
     return bool(one and other and one != other)

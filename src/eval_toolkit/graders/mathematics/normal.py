@@ -1,6 +1,6 @@
 r"""Normal form of LaTeX answers, in which equal notations become equal texts.
 
-The rules are the usual ones for the MATH benchmark: white space, ``\left`` and ``\right``, trailing
+The rules are the usual ones for the MATH benchmark: whitespace, ``\left`` and ``\right``, trailing
 units and a leading ``x =`` are removed; fractions have a single form, and optional braces are
 added. Words inside an answer, as in ``3 \text{ or } 5``, are kept. Numbers become integers or
 fractions in lowest terms.
@@ -67,7 +67,7 @@ def normal_form(answer: str) -> str:
 
 
 def latex_number(number: Fraction) -> str:
-    r"""Return a number as LaTeX, in lowest terms.
+    r"""Return a number as LaTeX; fractions are in lowest terms.
 
     Examples
     --------

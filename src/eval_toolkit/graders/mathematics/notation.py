@@ -73,7 +73,7 @@ def latex(text: str) -> str:
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """Split an answer such as x = 2 into the name, or "", and the value.
+    """Split an answer such as x = 2 into the name and the value; the name may be "".
 
     Examples
     --------
@@ -88,7 +88,7 @@ def split_name(text: str) -> tuple[str, str]:
 
 
 def without_percent(text: str) -> tuple[str, bool]:
-    r"""Return a text without a trailing percent sign or word, and whether there was one.
+    r"""Return a string without a trailing percent sign or word, and whether it had one.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def without_percent(text: str) -> tuple[str, bool]:
 
 
 def without_unit(text: str) -> str:
-    r"""Return a number without its unit; other texts are unchanged.
+    r"""Return a number without its unit; other strings are returned unchanged.
 
     Examples
     --------

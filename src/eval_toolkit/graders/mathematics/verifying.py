@@ -42,9 +42,9 @@ def equal(gold: str, answer: str, decimals: int = 6) -> bool:
 
 
 def equal_within(seconds: float, gold: str, answer: str, decimals: int) -> tuple[bool, float]:
-    """Return the result of `equal` and the processor seconds used.
+    """Return the result of `equal` and the CPU seconds used.
 
-    The process ends, even inside C code, when the ``seconds`` of processor time are exceeded, if
+    The process ends, even inside C code, when the ``seconds`` of CPU time are exceeded, if
     the platform supports it.
     """
     timer = getattr(signal, "setitimer", lambda which, seconds: None)
@@ -57,7 +57,7 @@ def equal_within(seconds: float, gold: str, answer: str, decimals: int) -> tuple
 
 
 def _parsed(text: str) -> list[object]:
-    """Parse a text with sympy."""
+    """Parse a string with sympy."""
     plain = without_unit(latex(text.replace("$", ""))).strip()
     if (number := read_number(plain)) is not None:
         plain = _decimal(number) if "." in plain else latex_number(number)

@@ -58,7 +58,7 @@ class _Shares:
         return max(0.0, total) / self.skill**2
 
     def adjusted(self, z: float) -> "_Shares":
-        """Return the shares with pseudo-units added: z² to the rate and two to the others."""
+        """Return the shares with pseudo-units added: z² to the rate and two to each of the others."""
         return _Shares(
             (self.rate * self.n + z * z / 2.0) / (self.n + z * z),
             self.n + z * z,
@@ -140,7 +140,7 @@ def rogan_gladen(
 
 
 def rogan_gladen_of(data: Judged, confidence: float) -> CorrectedRate:
-    """Return the corrected rate from verdicts and labels of a random subset of the units."""
+    """Return the corrected rate from verdicts, and labels for a random subset of the units."""
     if not data.binary:
         raise InvalidInputError("rogan-gladen needs 0/1 verdicts and labels; use method='ppi++'")
     flagged, labelled = data.judge == 1.0, data.labelled
@@ -169,7 +169,7 @@ def _corrected(
     df: float | None = None,
     n_groups: int | None = None,
 ) -> CorrectedRate:
-    """Return the estimate; ``factor`` is the inflation of the standard error by clusters."""
+    """Return the estimate; ``factor`` inflates the standard error for clustering."""
     seen, z = _shares(counts), critical_value(confidence)
     value, reason = seen.corrected, ""
     low, high, se, why = _interval(
@@ -232,7 +232,7 @@ def _shares(counts: tuple[int, ...]) -> _Shares:
 
 
 def _clustering(shares: _Shares, data: Judged) -> float:
-    """Return the inflation of the standard error by clusters, from the units' influences."""
+    """Return the factor by which clusters inflate the standard error, from the units' influences."""
     true, false = data.labelled & (data.human == 1.0), data.labelled & (data.human == 0.0)
     theta = shares.corrected
     moves: FloatArray = (data.judge - shares.rate) / shares.n

@@ -60,7 +60,7 @@ class LabelPlan(Displayed):
     """Further labels by part."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         payload = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return payload | {"split": dict(self.split), "buy": dict(self.buy)}
 
@@ -84,7 +84,7 @@ def plan_labels(
     groups: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> LabelPlan:
-    """Plan the number of further human labels, from the existing labels.
+    """Plan the number of additional human labels, from the existing labels.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def _smallest(reach: Callable[[int], float], wanted: float, most: int) -> int:
 
 
 def _design_effect(data: Judged) -> float:
-    """Return the design effect of clusters in the pilot."""
+    """Return the design effect of the clusters in the pilot."""
     if data.groups is None:
         return 1.0
     pseudo = pseudo_units(data)

@@ -45,7 +45,7 @@ SWAPPED = Pseudo(np.zeros(2), math.sqrt(2.0) * np.array([1.0, -1.0]), 1.0, stand
 
 @dataclass(frozen=True, slots=True)
 class Powered:
-    """Estimate, centre of its interval, variance and degrees of freedom."""
+    """Estimate, centre of its interval, variance, and degrees of freedom."""
 
     value: float
     centre: float
@@ -333,7 +333,7 @@ def _over_strata(
     *,
     small: bool,
 ) -> Powered:
-    """Return the mean of the strata, weighted by their share of the units."""
+    """Return the mean over strata, weighted by their shares of the units."""
     n_strata = int(codes.max()) + 1
     pseudo = replace(pseudo, count=pseudo.count / n_strata)  # two pseudo-units in total
     found, sizes = [], np.bincount(codes)
@@ -372,7 +372,7 @@ def _weights(weights: ArrayLike, data: Judged) -> FloatArray:
 def _check_design(groups: Any, strata: Any, weights: Any) -> None:
     for name, value in (("groups", groups), ("weights", weights)):
         if strata is not None and value is not None:
-            raise InvalidInputError(f"give `strata` or `{name}`, not both")
+            raise InvalidInputError(f"pass either `strata` or `{name}`, not both")
 
 
 def _inside(

@@ -247,7 +247,7 @@ def corrected_difference(
 
 
 def _simple(data: Judged, rule: str, confidence: float) -> CorrectedRate:
-    """Return the rate of the labels, or of the uncorrected verdicts."""
+    """Return the rate among the labels, or the rate of the uncorrected verdicts."""
     rows = data.labelled if rule == "labels-only" else np.ones(data.n, dtype=np.bool_)
     values = (data.human if rule == "labels-only" else data.judge)[rows]
     groups = None if data.groups is None else data.groups[rows]

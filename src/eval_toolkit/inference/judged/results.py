@@ -12,7 +12,7 @@ __all__ = ["CorrectedDifference", "CorrectedRate"]
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CorrectedRate(Interval[float]):
-    """Corrected rate or mean, from a judge and some human labels.
+    """Corrected rate or mean, from a judge and human labels of some units.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class CorrectedRate(Interval[float]):
         return self.ci_high - self.ci_low
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         payload = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return payload | {"widths": dict(self.widths)}
 
@@ -89,7 +89,7 @@ class CorrectedDifference(Interval[float]):
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types."""
+        """Return a JSON-serialisable dict."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def __format__(self, spec: str) -> str:

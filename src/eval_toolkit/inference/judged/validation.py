@@ -18,7 +18,7 @@ _NOT_BY_CHANCE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Judge verdicts on all units, and human labels of some."""
+    """Judge verdicts on all units, and human labels of some of them."""
 
     judge: FloatArray
     human: FloatArray
@@ -33,12 +33,12 @@ class Judged:
 
     @property
     def n_labels(self) -> int:
-        """Units with a human label."""
+        """Number of units with a human label."""
         return int(self.labelled.sum())
 
     @property
     def n_groups(self) -> int | None:
-        """Independent groups; None where units are independent."""
+        """Number of independent groups; None if units are independent."""
         return None if self.groups is None else len(np.unique(self.groups))
 
     @property

@@ -52,7 +52,7 @@ class Cluster(Executor):
             return self._tasks
 
     def _start(self) -> Any:
-        """Start or join the cluster and return the object that accepts tasks."""
+        """Start or join the cluster and return the object to which tasks are submitted."""
         raise NotImplementedError
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:

@@ -72,8 +72,8 @@ class DaskExecutor(Cluster):
     ) -> Iterator[_T]:
         """Apply ``fn`` to every item, in order; ``fn`` and its arrays are sent only once.
 
-        The others are those of `concurrent.futures.Executor.map`. Raises `BrokenExecutor` if a
-        worker died.
+        The other parameters are those of `concurrent.futures.Executor.map`. Raises `BrokenExecutor`
+        if a worker died.
         """
         client, executor = self._started()
         items = list(zip(*iterables, strict=False))  # like `map`, stop at the shortest

@@ -60,8 +60,8 @@ class RayExecutor(Cluster):
         """Submit a call of ``fn`` to a worker.
 
         Function and arguments are serialised in memory by cloudpickle; the future raises the
-        exceptions of ``fn``, or `BrokenExecutor` if the worker died. After a shutdown it is a
-        RuntimeError.
+        exceptions of ``fn``, or `BrokenExecutor` if the worker died. Raises RuntimeError after a
+        shutdown.
         """
         ref = self._started().remote(fn, args, kwargs)
         future = ClusterFuture(functools.partial(self._ray.cancel, ref))
@@ -79,7 +79,7 @@ class RayExecutor(Cluster):
     ) -> Iterator[_T]:
         """Apply ``fn`` to every item, in order; ``fn`` and its arrays are sent only once.
 
-        The others are those of `concurrent.futures.Executor.map`.
+        The other parameters are those of `concurrent.futures.Executor.map`.
         """
         self._started()
         return super().map(self._ray.put(fn), *iterables, timeout=timeout)
@@ -119,7 +119,7 @@ class RayExecutor(Cluster):
 
 @functools.cache
 def _token() -> str:
-    """Return one token per process, because Ray keeps the first token it receives."""
+    """Return the same token throughout a process, because Ray keeps the first token it receives."""
     return secrets.token_hex(32)
 
 

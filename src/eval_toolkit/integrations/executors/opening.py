@@ -1,4 +1,4 @@
-"""Executors by name."""
+"""Creation of executors by name."""
 
 import contextlib
 import os

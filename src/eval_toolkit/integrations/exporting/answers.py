@@ -13,7 +13,7 @@ from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.analysis.subjects import unit_metric
 from eval_toolkit.analysis.units import UnitValues
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.graders.judges.asking import apart
+from eval_toolkit.graders.judges.requests import apart
 from eval_toolkit.integrations.exporting.cells import as_mapping, config_of
 from eval_toolkit.metric_specs import ColumnSpec, mean_of
 from eval_toolkit.models.requests import GenerateRequest
@@ -22,8 +22,8 @@ from eval_toolkit.models.runner import JobResult
 from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.report.cells import Block, Cell
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.joining import joined
 from eval_toolkit.runs.kind_display import kind_named
+from eval_toolkit.runs.multipart import joined
 from eval_toolkit.runs.query_driver import outcomes_of
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import WHOLE
@@ -62,7 +62,7 @@ class UnitMetric:
 
     @property
     def stderr(self) -> float | None:
-        """Standard deviation over √n, for independent units."""
+        """Standard deviation divided by √n, for independent units."""
         n = int(self.measured.sum())
         if n < 2:
             return None
@@ -84,7 +84,7 @@ class Answer:
 
     @property
     def error(self) -> str:
-        """Reason why the answer is missing; "" if there is one."""
+        """Reason why the answer is missing; "" if there is an answer."""
         if self.outcome is None:
             return ""
         error = self.outcome.error or getattr(self.outcome.response, "error", None)
@@ -119,12 +119,12 @@ class Answer:
 
     @property
     def prompt(self) -> Any:
-        """Prompt as text or messages; None if not stored."""
+        """Prompt as a string or messages; None if it was not stored."""
         return None if self.outcome is None else self.outcome.job.request.prompt
 
     @property
     def prompt_text(self) -> str:
-        """Prompt as text, in the form rendered by the model if stored."""
+        """Prompt as a string, as rendered by the model if that was stored."""
         shown = getattr(self._response, "prompt", "")
         if isinstance(shown, str) and shown:
             return shown
@@ -142,7 +142,7 @@ class Answer:
 
     @property
     def tokens(self) -> tuple[int | None, int | None]:
-        """Number of prompt and answer tokens; None if unknown."""
+        """Numbers of prompt and answer tokens; None if unknown."""
         usage = getattr(self._response, "usage", None)
         counts = [
             getattr(self._response, "prompt_tokens", None) or getattr(usage, "prompt_tokens", None),
@@ -154,7 +154,7 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answers:
-    """Units of one scorer on one slice of a run."""
+    """Answers to the units of one slice by one scorer."""
 
     run: Run
     block: Block
@@ -189,7 +189,7 @@ class Answers:
         return found
 
     def _metric(self, cell: Cell, spec: ColumnSpec) -> UnitMetric:
-        """Return a cell with its values; failures are counted as configured in the run."""
+        """Return a cell with its values; failures are handled as configured in the run."""
         column, records = spec.column, self.records
         failed = records.status[column] == "error"
         counts_as = value_of_failure(spec) if self._errors_count else None
@@ -218,7 +218,7 @@ class Answers:
         return config_of(self.run).get("on_error") == "as_zero"
 
     def _own_score(self, name: str) -> ColumnSpec | None:
-        """Return the mean of the scores, or None if the records have labels to score against."""
+        """Return the mean of the scores; None if there are labels and the scores are predictions."""
         columns = self.records.columns
         return mean_of(name) if name == "score" in columns and "label" not in columns else None
 
@@ -280,7 +280,7 @@ class Answers:
         return tries
 
     def parts(self, at: int) -> dict[str, str]:
-        """Return the parts of the data that the unit at an index belongs to."""
+        """Return the parts of the data to which the unit at an index belongs."""
         row = int(self.units.starts[at])
         return {name: str(values[row]) for name, values in self.records.slices.items()}
 
@@ -289,7 +289,7 @@ class Answers:
         return str(self.records.content_hash[int(self.units.starts[at])])
 
     def records_of(self) -> Iterator[tuple[int, str, Answer]]:
-        """Yield every record as index, unit and attempt."""
+        """Yield index, unit and attempt of every record."""
         for row, (unit, attempt) in enumerate(
             zip(self.records.unit_id.tolist(), self.records.attempt.tolist(), strict=True)
         ):
@@ -324,7 +324,7 @@ def text_sha256(text: str) -> str:
 
 
 def _several(text: str) -> list[str]:
-    """Return a single reference, or the entries of a reference stored as a JSON list."""
+    """Return a list of references: a single one, or the entries of a JSON list."""
     if text.startswith("[\n"):
         try:
             read = json.loads(text)
@@ -336,7 +336,7 @@ def _several(text: str) -> list[str]:
 
 
 def answers_of(run: Run, blocks: Sequence[Block]) -> list[Answers]:
-    """Return the answers of whole-slice blocks that have records."""
+    """Return the answers for blocks of whole slices that have records."""
     known = set(run.subjects)
     return [
         Answers.of(run, one)

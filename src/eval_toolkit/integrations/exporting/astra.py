@@ -5,7 +5,7 @@ from typing import Any
 
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.errors import InvalidInputError, ModelError
-from eval_toolkit.integrations.exporting.cells import all_blocks, told_about
+from eval_toolkit.integrations.exporting.cells import all_blocks, unrepresented_data
 from eval_toolkit.rollouts.evaluators.astra_json import rollouts_json
 from eval_toolkit.rollouts.evaluators.rolling import goal_of
 from eval_toolkit.rollouts.graphs import ENDED, Graph
@@ -42,7 +42,9 @@ def astra_files(run: Run) -> dict[str, bytes]:
     if not begun:
         raise InvalidInputError(f"{run.path}: no rollout of the run has any turns")
     try:
-        told = rollouts_json(begun, scorer=_scorer(run), manifest=told_about(run, all_blocks(run)))
+        told = rollouts_json(
+            begun, scorer=_scorer(run), manifest=unrepresented_data(run, all_blocks(run))
+        )
     except ModelError as error:
         raise InvalidInputError(f"{run.path}: {error}") from error
     told["details"] = _in_order(graphs, begun, told["details"])
@@ -54,7 +56,7 @@ def _in_order(
     begun: Sequence[Graph[Any, Any]],
     details: Sequence[Mapping[str, Any]],
 ) -> list[Mapping[str, Any]]:
-    """Return a detail for every rollout, including rollouts without turns."""
+    """Return details of every rollout, including rollouts without turns."""
     measured = {id(graph): detail for graph, detail in zip(begun, details, strict=True)}
     return [measured.get(id(graph)) or _absent(graph) for graph in graphs]
 
@@ -72,7 +74,7 @@ def _absent(graph: Graph[Any, Any]) -> dict[str, Any]:
     }
 
 
-def _scorer(run: Run) -> "_Stored":
+def _scorer(run: Run) -> "_StoredScorer":
     """Return the scorer that judged the turns."""
     config = run.manifest.get("config")
     given = config if isinstance(config, Mapping) else {}
@@ -84,10 +86,10 @@ def _scorer(run: Run) -> "_Stored":
             f"{run.path}: the run does not state which scorer judged its turns; for an imported "
             "run, use the original log, which has these numbers"
         )
-    return _Stored(name, told)
+    return _StoredScorer(name, told)
 
 
-class _Stored:
+class _StoredScorer:
     """Scorer whose scores are already stored in the turns."""
 
     def __init__(self, name: str, told: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Metric values of runs as flat rows, for all exported tables."""
+"""Metric values of runs as flat rows, shared by all exported tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ __all__ = [
     "cell_rows",
     "config_of",
     "origin_of",
-    "told_about",
+    "unrepresented_data",
 ]
 
 ROW_FIELDS = (
@@ -190,7 +190,7 @@ def begun_at(run: Run) -> datetime | None:
     return captured_at(run) if origin is None else origin.created
 
 
-def told_about(run: Run, blocks: Sequence[Block] = ()) -> dict[str, Any]:
+def unrepresented_data(run: Run, blocks: Sequence[Block] = ()) -> dict[str, Any]:
     """Return information about a run that other tools' formats cannot represent."""
     manifest = run.manifest
     versions = manifest.get("code_versions")

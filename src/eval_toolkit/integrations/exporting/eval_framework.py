@@ -19,7 +19,7 @@ from eval_toolkit.integrations.exporting.cells import (
     begun_at,
     config_of,
     origin_of,
-    told_about,
+    unrepresented_data,
 )
 from eval_toolkit.integrations.exporting.names import file_names
 from eval_toolkit.runs import Run
@@ -91,7 +91,7 @@ def _files(run: Run, answers: Answers) -> dict[str, bytes]:
 
 
 def _places(answers: Answers) -> list[tuple[str, int]]:
-    """Return the subject and index of each record; eval-framework counts within subjects."""
+    """Return the subject and index of each record; eval-framework numbers items within subjects."""
     subjects = answers.records.slices.get("subject")
     counts: dict[str, int] = {}
     places = []
@@ -124,7 +124,7 @@ def _output(answers: Answers, unit: str, answer: Answer, place: tuple[str, int])
     text = answer.text or ""
     return {
         **head,
-        "messages": _said(answer.messages, text) or None,
+        "messages": _with_reply(answer.messages, text) or None,
         "completion": text,
         "raw_completion": text,
         "raw_completion_sequence_positions": answered,
@@ -132,8 +132,8 @@ def _output(answers: Answers, unit: str, answer: Answer, place: tuple[str, int])
     }
 
 
-def _said(messages: Sequence[Mapping[str, str]], text: str) -> list[dict[str, str]]:
-    """Return a conversation with the reply appended to a trailing assistant message, if any."""
+def _with_reply(messages: Sequence[Mapping[str, str]], text: str) -> list[dict[str, str]]:
+    """Return a conversation with the reply, which continues a trailing assistant message if any."""
     told = [dict(message) for message in messages]
     if told and told[-1]["role"] == "assistant":
         told[-1]["content"] += text
@@ -209,7 +209,7 @@ def _metadata(run: Run, answers: Answers, places: Sequence[tuple[str, int]]) -> 
         "total_time": None if origin else took,
         "task_metadata": dict(task),
         "eval_toolkit": {
-            **told_about(run, [answers.block]),
+            **unrepresented_data(run, [answers.block]),
             "units": [
                 {"subject": subject, "id": number, "unit_id": str(unit), "attempt": int(attempt)}
                 for (subject, number), (unit, attempt) in zip(places, units, strict=True)
@@ -253,7 +253,7 @@ def _means(name: str, suffix: str, rows: Sequence[_Row]) -> dict[str, float | No
 
 
 def _over_groups(rows: Sequence[_Row], of: Any, least: int = 1) -> float | None:
-    """Return the mean over groups of a statistic of each; groups without values are skipped."""
+    """Return the mean over groups of a statistic; groups without values are skipped."""
     groups: dict[Any, list[float]] = {}
     for row in rows:
         if row["value"] is not None:

@@ -18,7 +18,7 @@ from eval_toolkit.integrations.exporting.cells import (
     captured_at,
     config_of,
     origin_of,
-    told_about,
+    unrepresented_data,
 )
 from eval_toolkit.integrations.exporting.every_eval_ever_samples import sample_rows
 from eval_toolkit.integrations.exporting.names import file_names
@@ -111,7 +111,7 @@ def _result_id(block: Block, metric: str) -> str:
 def _payload(
     run: Run, model: str, blocks: Sequence[Block], found: Sequence[Answers], head: Mapping[str, str]
 ) -> dict[str, Any]:
-    about = told_about(run)
+    about = unrepresented_data(run)
     metrics = {
         (one.block.name, metric.cell.name): metric for one in found for metric in one.metrics
     }

@@ -102,7 +102,7 @@ def _answered(answers: Answers, row: int, answer: Answer, metric: UnitMetric) ->
 
 
 def _taken(answers: Answers, row: int, answer: Answer, column: str) -> tuple[str, str] | None:
-    """Return the choice a metric used, and how it was selected; None if unknown."""
+    """Return the choice that a metric used, and how it was selected; None if unknown."""
     kept = "choice" + column.removeprefix("accuracy")
     if column.startswith("accuracy") and _has(answers, kept, row):
         at = int(answers.records.columns[kept][row])
@@ -120,7 +120,7 @@ def _has(answers: Answers, column: str, row: int) -> bool:
 
 
 def _reason(answers: Answers, row: int, metric: UnitMetric) -> str:
-    """Return the reason why a record that is counted failed; "" if it did not fail."""
+    """Return why a record counts as failed; "" if it does not."""
     column = metric.spec.column
     if answers.records.status[column][row] == "ok":
         return ""
@@ -137,7 +137,7 @@ def _evaluation(metric: UnitMetric, score: float, spoken: Sequence[_Row] | None)
 
 
 def _is_verdict(metric: UnitMetric) -> bool:
-    """Return whether a metric is binary for every sample."""
+    """Return whether a metric is binary on all samples."""
     return set(metric.rows[metric.known].tolist()) <= {0.0, 1.0}
 
 

@@ -22,7 +22,7 @@ from eval_toolkit.integrations.exporting.cells import (
     captured_at,
     config_of,
     origin_of,
-    told_about,
+    unrepresented_data,
 )
 from eval_toolkit.integrations.exporting.names import file_names
 from eval_toolkit.report.cells import Block, Cell
@@ -150,12 +150,14 @@ def _results(
         "chat_template": None,
         "chat_template_sha": None,
         "total_evaluation_time_seconds": None if wall is None or origin else str(wall),
-        "eval_toolkit": told_about(run, [one for one in all_blocks(run) if one.scorer == model]),
+        "eval_toolkit": unrepresented_data(
+            run, [one for one in all_blocks(run) if one.scorer == model]
+        ),
     }
 
 
 def _named(name: str) -> tuple[str, str]:
-    """Return metric and filter; in runs imported from lm-eval, the name contains both."""
+    """Return the metric and the filter; names in runs imported from lm-eval contain both."""
     metric, _, filtered = name.partition(",")
     return metric, filtered or _FILTER
 
@@ -176,7 +178,7 @@ def _numbers(block: Block, answers: Answers | None) -> dict[str, Any]:
 
 
 def _stated_error(cell: Cell) -> float | None:
-    """Return the standard error stated in a log for a number without samples."""
+    """Return the standard error reported in a log for a number without samples."""
     error = cell.details.get("standard_error") if cell.details.get("stated") else None
     return error if isinstance(error, int | float) else None
 
@@ -260,7 +262,7 @@ def _line(answers: Answers, at: int, unit: str) -> Iterator[dict[str, Any]]:
         doc["input"] = asked
     values, states = _values(answers, at)
     filters = dict.fromkeys(_named(name)[1] for name in values)
-    arguments, resps, kept = _asked(tries)
+    arguments, resps, kept = _requests_and_responses(tries)
     told = {
         "doc_id": at,
         "doc": doc,
@@ -279,8 +281,8 @@ def _line(answers: Answers, at: int, unit: str) -> Iterator[dict[str, Any]]:
         yield {**line, "eval_toolkit": {"absent": absent}} if absent else line
 
 
-def _asked(tries: Sequence[Answer]) -> tuple[dict[str, Any], list[Any], list[Any]]:
-    """Return the requests, the responses of each with its repeats, and the filtered responses."""
+def _requests_and_responses(tries: Sequence[Answer]) -> tuple[dict[str, Any], list[Any], list[Any]]:
+    """Return the requests, the responses to each with repeats, and the filtered responses."""
     first = tries[0]
     if first.outcome is None:
         return {}, [], []
@@ -301,7 +303,7 @@ def _asked(tries: Sequence[Answer]) -> tuple[dict[str, Any], list[Any], list[Any
 
 
 def _score(number: float, greedy: bool | None) -> list[str]:
-    """Return a score as strings, in lm-eval's format; unknown values are omitted."""
+    """Return a score as a string in lm-eval's format; unknown values are omitted."""
     return [str(number)] if greedy is None else [str(number), str(greedy)]
 
 

@@ -52,7 +52,7 @@ def model_card(run: Run) -> str:
 
 
 def _code(text: str) -> str:
-    """Return a text in a code fence longer than any fence inside it."""
+    """Return a string in a code fence longer than any fence inside it."""
     flat = "".join(c if c.isprintable() else " " for c in whole_text(text))
     fence = "```"
     while fence in flat:
@@ -61,7 +61,7 @@ def _code(text: str) -> str:
 
 
 def _caveats(run: Run) -> Iterator[str]:
-    """Yield caveats for readers of the numbers."""
+    """Yield caveats about the numbers."""
     cells = [cell for block in all_blocks(run) for cell in block.cells.values()]
     sure = {100 * cell.confidence for cell in cells if cell.confidence}
     if sure:
@@ -185,7 +185,7 @@ def model_index(run: Run) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a number that YAML 1.1 parses as one: exponents require a decimal point."""
+    """Return a number in a form that YAML 1.1 parses as one: exponents require a decimal point."""
     text = repr(value)
     mantissa, sign, exponent = text.partition("e")
     return text if not sign or "." in mantissa else f"{mantissa}.0e{exponent}"

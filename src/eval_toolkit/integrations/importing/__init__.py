@@ -9,8 +9,8 @@ from eval_toolkit.integrations.importing.logs import (
     LoggedTurn,
     Stated,
 )
+from eval_toolkit.integrations.importing.options import Wanted
 from eval_toolkit.integrations.importing.recognising import read_logs
-from eval_toolkit.integrations.importing.wanted import Wanted
 
 __all__ = [
     "Checked",

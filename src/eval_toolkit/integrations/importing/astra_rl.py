@@ -21,6 +21,7 @@ from eval_toolkit.errors import ArtifactError
 from eval_toolkit.graders.base import Grade
 from eval_toolkit.integrations.importing.items import as_text, item_group, item_parts
 from eval_toolkit.integrations.importing.logs import Log, LoggedSample, LoggedTurn, Stated, Value
+from eval_toolkit.integrations.importing.options import Wanted
 from eval_toolkit.integrations.importing.plain_files import (
     as_list,
     as_mapping,
@@ -34,7 +35,6 @@ from eval_toolkit.integrations.importing.plain_files import (
     shown,
     text_or_none,
 )
-from eval_toolkit.integrations.importing.wanted import Wanted
 
 NAME = "astra-rl"
 _FIRST, _SHARE = "first_", "pct_rollouts_with_"
@@ -103,7 +103,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
 
 
 def _names(manifest: Any, path: Path) -> tuple[str, str]:
-    """Return task and model from a manifest, otherwise the file name and "target"."""
+    """Return task and model from a manifest, or the file name and "target"."""
     told = manifest if isinstance(manifest, Mapping) else {}
     cells = told.get("cells")
     if isinstance(cells, Mapping) and len(cells) == 1:  # exported run
@@ -183,7 +183,7 @@ def _samples(
 
 
 def _identity(detail: Mapping[str, Any], at: int) -> tuple[str, int]:
-    """Return item and attempt: for ``u1#2`` the second attempt at u1, else the position."""
+    """Return item and attempt: for ``u1#2`` the second attempt at u1, otherwise the position."""
     name = detail.get("rollout_id")
     unit, _, number = name.rpartition("#") if isinstance(name, str) else ("", "", "")
     if unit and number.isdecimal() and int(number) > 0:
@@ -192,7 +192,7 @@ def _identity(detail: Mapping[str, Any], at: int) -> tuple[str, int]:
 
 
 def _opening(detail: Mapping[str, Any]) -> str | None:
-    """Return the opening of a rollout: its seed, or the context of its first turn."""
+    """Return the opening message of a rollout: its seed, or the context of its first turn."""
     for name in ("context", "seed"):
         value = detail.get(name)
         if value not in (None, ""):
@@ -203,7 +203,7 @@ def _opening(detail: Mapping[str, Any]) -> str | None:
 
 
 def _failure(detail: Mapping[str, Any]) -> Grade | None:
-    """Return the stated reason why a rollout has no numbers."""
+    """Return the reported reason why a rollout has no numbers."""
     status = detail.get("status", "ok")
     if status == "ok":
         return None

@@ -1,4 +1,4 @@
-"""Checks of a log's stated values against its samples."""
+"""Checks of the values reported in a log against its samples."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ _OF_DRAWS = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """Stated value, and the value recomputed from the samples.
+    """Reported value, and the value recomputed from the samples.
 
     Examples
     --------
@@ -48,22 +48,22 @@ class Checked:
     """Result of the check as text."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return asdict(self)
 
 
 def check_log(
     log: Log, records: Records | None, cells: Mapping[str, MetricResult]
 ) -> tuple[list[Checked], list[str]]:
-    """Check the stated values of a log against its samples.
+    """Check the reported values of a log against its samples.
 
-    Returns one entry per stated value, and notes on failed or missing samples and on invalid
+    Returns one entry per reported value, and notes on failed or missing samples and on invalid
     standard errors.
 
     Examples
     --------
     >>> from eval_toolkit.integrations.importing.logs import LoggedSample
-    >>> from eval_toolkit.integrations.importing.measured import log_card, log_records
+    >>> from eval_toolkit.integrations.importing.measurement import log_card, log_records
     >>> samples = [LoggedSample(unit_id=str(n), values={"acc": 1.0}) for n in range(5)]
     >>> log = Log(tool="lm-eval", task="t", model="m", samples=samples,
     ...     stated=[Stated(column="acc", name="acc", value=1.0, stderr=0.0, n=5)])

@@ -37,7 +37,7 @@ _OUTCOMES = frozenset(
 
 
 def is_beside(name: str) -> bool:
-    """Return whether a column is a count, identifier, setting or time, by its name.
+    """Return whether a column is a count, identifier, setting or time, judging by its name.
 
     Examples
     --------

@@ -32,6 +32,7 @@ from eval_toolkit.integrations.importing.items import (
     item_target,
 )
 from eval_toolkit.integrations.importing.logs import ChoiceScore, Log, LoggedSample, Value
+from eval_toolkit.integrations.importing.options import Wanted
 from eval_toolkit.integrations.importing.plain_files import (
     as_mapping,
     as_prompt,
@@ -44,7 +45,6 @@ from eval_toolkit.integrations.importing.plain_files import (
     shown,
     text_or_none,
 )
-from eval_toolkit.integrations.importing.wanted import Wanted
 
 NAME = "eval-framework"
 _ABOUT, _OUTPUT = "metadata.json", "output.jsonl"
@@ -151,7 +151,7 @@ def _place(row: Mapping[str, Any], where: str) -> tuple[str, int]:
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise ArtifactError(f"{where}: 'id' is {shown(number)}; it must be 0 or more")
     if not isinstance(subject, str):
-        raise ArtifactError(f"{where}: 'subject' is {shown(subject)}; it must be text")
+        raise ArtifactError(f"{where}: 'subject' is {shown(subject)}; it must be a string")
     return subject, number
 
 
@@ -174,7 +174,7 @@ def _measured(folder: Path, notes: list[str]) -> list[Measured]:
         subject, number = _place(row, where)
         metric, key = row.get("metric_name"), row.get("key")
         if not isinstance(metric, str) or not metric:
-            raise ArtifactError(f"{where}: 'metric_name' is {shown(metric)}; it must be text")
+            raise ArtifactError(f"{where}: 'metric_name' is {shown(metric)}; it must be a string")
         if metric in BOOKKEEPING:
             continue
         column = metric if key is None or key == "" else f"{metric}/{key}"
@@ -257,7 +257,7 @@ def _samples(
         output = outputs.get((subject, number))
         where = f"{folder / _OUTPUT}: line {output.line if output else '?'}"
         missing = _missing(output, (subject, number) in values)
-        told = {} if output is None else _asked(output.row, wanted, where)
+        told = {} if output is None else _sample_fields(output.row, wanted, where)
         parts = {"subject": subject} if several else {}
         item = number // repeats
         made.append(
@@ -285,7 +285,7 @@ def _missing(output: _Output | None, graded: bool) -> Grade:
     return Grade.error("not graded" if error is None else _error(error))
 
 
-def _asked(row: Mapping[str, Any], wanted: Wanted, where: str) -> dict[str, Any]:
+def _sample_fields(row: Mapping[str, Any], wanted: Wanted, where: str) -> dict[str, Any]:
     """Return the fields of a sample other than its values."""
     context = row.get("context")
     contexts = context if isinstance(context, list) else [context]
@@ -355,7 +355,7 @@ def _binary(measured: Sequence[Measured]) -> frozenset[str]:
 
 
 def _tell(folder: Path, about: Mapping[str, Any], samples: Sequence[LoggedSample]) -> list[str]:
-    """Return caveats for readers of the numbers."""
+    """Return caveats about the numbers."""
     notes = []
     broken = sorted(folder.glob(f"{_OUTPUT}.broken.*"))
     if broken:

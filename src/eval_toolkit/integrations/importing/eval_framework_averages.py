@@ -19,7 +19,7 @@ _RATIOS = {"BitsPerByte": "BitsPerByte (mean-of-ratios)"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Row of the results."""
+    """Row of the results file."""
 
     subject: str
     number: int
@@ -35,10 +35,9 @@ class Measured:
 def averages(
     told: Mapping[str, Any], rows: Sequence[Measured], repeats: int
 ) -> tuple[list[Stated], list[str]]:
-    """Return the stated averages, and notes where they differ from the rows.
+    """Return the reported averages, and notes where they differ from the rows.
 
-    ``told`` is the content of ``aggregated_results.json``; ``rows`` is empty if there is no results
-    file.
+    ``told`` contains ``aggregated_results.json``; ``rows`` is empty if there is no results file.
     """
     if not rows:
         return _alone(told)
@@ -176,7 +175,7 @@ def _lost(label: str, rows: Sequence[Measured], told: Mapping[str, Any]) -> list
 
 
 def _parts(told: Mapping[str, Any], label: str, rows: Sequence[Measured]) -> list[str]:
-    """Return a note for each subject or key whose stated mean does not match its rows."""
+    """Return a note for each subject or key whose reported mean does not match its rows."""
     notes = []
     for field in ("subject", "key"):
         names = sorted({getattr(row, field) for row in rows})
@@ -199,7 +198,7 @@ def _stderr(
     groups: Mapping[tuple[str, str], Sequence[float]],
     repeats: int,
 ) -> tuple[float | None, str, list[str]]:
-    """Return a valid standard error with its method, otherwise notes on what is wrong."""
+    """Return a valid standard error with its method, otherwise notes on the problems."""
     name = f"StdErr {label}"
     if told.get(name) is None:
         return None, "", []

@@ -17,6 +17,7 @@ from eval_toolkit.errors import ArtifactError
 from eval_toolkit.graders.base import Grade
 from eval_toolkit.integrations.importing.items import item_group, item_parts
 from eval_toolkit.integrations.importing.logs import Log, LoggedSample, Stated, Value
+from eval_toolkit.integrations.importing.options import Wanted
 from eval_toolkit.integrations.importing.plain_files import (
     as_list,
     as_mapping,
@@ -32,7 +33,6 @@ from eval_toolkit.integrations.importing.plain_files import (
     shown,
     text_or_none,
 )
-from eval_toolkit.integrations.importing.wanted import Wanted
 
 NAME = "garak"
 COLUMN = "passed:"
@@ -60,7 +60,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     """Read the logs of a report, one per probe.
 
     ``by`` and ``group_field`` of ``wanted`` are fields of an attempt, such as "goal". A probe
-    without attempts has only its stated values. Reports that contain only a digest are rejected.
+    without attempts has only its reported values. Reports that contain only a digest are rejected.
 
     Examples
     --------
@@ -131,7 +131,7 @@ class _Report:
 
     @property
     def threshold(self) -> float:
-        """Score from which an attack counts as successful."""
+        """Score at or above which an attack counts as successful."""
         stated = number_or_none(self.setup.get("run.eval_threshold"))
         return _THRESHOLD if stated is None else stated
 
@@ -179,7 +179,7 @@ class _Report:
     def _stated(
         self, probe: str, samples: Sequence[LoggedSample], notes: list[str]
     ) -> Iterator[Stated]:
-        """Yield the values of the eval lines, adding a note if the attempts give other counts."""
+        """Yield the values of the eval lines, adding a note if the counts differ from the attempts."""
         for number, entry in self.evals.get(probe, []):
             where = f"{self.path}: line {number}"
             name = _plugin(entry.get("detector"), "detector.", f"{where}: 'detector'")
@@ -262,7 +262,7 @@ class _Attempt:
         return self.status == _COMPLETE or bool(self.scores)
 
     def response(self, at: int) -> str | None:
-        """Return a response if all scores align with the outputs by position, else None."""
+        """Return a response if each score corresponds to an output by position, else None."""
         lengths = {len(given) for given in self.scores.values()}
         return self.outputs[at] if lengths <= {len(self.outputs)} else None
 

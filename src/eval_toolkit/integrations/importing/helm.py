@@ -34,6 +34,7 @@ from eval_toolkit.integrations.importing.helm_stats import (
     is_bookkeeping,
 )
 from eval_toolkit.integrations.importing.logs import Log, LoggedSample, Value
+from eval_toolkit.integrations.importing.options import Wanted
 from eval_toolkit.integrations.importing.plain_files import (
     as_list,
     as_mapping,
@@ -43,7 +44,6 @@ from eval_toolkit.integrations.importing.plain_files import (
     settings_of,
     text_or_none,
 )
-from eval_toolkit.integrations.importing.wanted import Wanted
 
 NAME = "helm"
 _SPEC, _STATS, _EACH = "run_spec.json", "stats.json", "per_instance_stats.json"
@@ -141,7 +141,7 @@ def _task(name: str) -> str:
 def _by_context(
     whole: Log, samples: Mapping[Key, LoggedSample], metrics: Sequence[NamedStat]
 ) -> list[Log]:
-    """Return a log for each split and perturbation, with its stated values."""
+    """Return a log for each split and perturbation, with its reported values."""
     parts: dict[Context, dict[Key, LoggedSample]] = defaultdict(dict)
     for key, sample in samples.items():
         parts[_context(sample, key)][key] = sample

@@ -1,4 +1,4 @@
-"""HELM's requests and answers by instance."""
+"""HELM's requests and answers, by instance."""
 
 import math
 from collections import defaultdict
@@ -16,6 +16,7 @@ from eval_toolkit.integrations.importing.items import (
     item_parts,
     item_target,
 )
+from eval_toolkit.integrations.importing.options import Wanted
 from eval_toolkit.integrations.importing.plain_files import (
     as_list,
     as_mapping,
@@ -24,7 +25,6 @@ from eval_toolkit.integrations.importing.plain_files import (
     number_or_none,
     text_or_none,
 )
-from eval_toolkit.integrations.importing.wanted import Wanted
 
 
 def key_of(each: Mapping[str, Any], where: str) -> Key:
@@ -40,7 +40,7 @@ def key_of(each: Mapping[str, Any], where: str) -> Key:
 
 
 def requests_of(path: Path, wanted: Wanted, notes: list[str]) -> dict[Key, list[Mapping[str, Any]]]:
-    """Return the requests of every instance and trial; several if each choice is a request."""
+    """Return the requests of every instance and trial; several if each choice has its own."""
     if not wanted.samples:
         return {}
     if not path.is_file():
@@ -97,7 +97,7 @@ def asked(
 
 
 def _text(value: Any) -> str | None:
-    """Return the text of an object with a text (newer releases) or of a string (older ones)."""
+    """Return the text of an object (newer releases) or of a string (older ones)."""
     return text_or_none(value.get("text") if isinstance(value, Mapping) else value)
 
 

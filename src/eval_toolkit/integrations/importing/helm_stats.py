@@ -37,7 +37,7 @@ class Perturbation:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Attempt at an instance; perturbed instances keep the id of the original."""
+    """An attempt at an instance; perturbed instances keep the id of the original."""
 
     instance: str
     perturbation: Perturbation | None
@@ -71,7 +71,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class NamedStat:
-    """Stat in a file."""
+    """A statistic in a file, with its name."""
 
     name: str
     context: Context
@@ -81,13 +81,13 @@ class NamedStat:
 
     @property
     def is_derived(self) -> bool:
-        """Whether the stat is computed on originals, or on the worst of originals and copies."""
+        """Whether the statistic is computed on originals, or on the worst of them and their copies."""
         done = self.context.perturbation
         return done is not None and done.computed_on != _PERTURBED
 
     @property
     def title(self) -> str:
-        """Name of the metric, with the instances it was computed on if it is derived."""
+        """Name of the metric; if it is derived, with the instances on which it was computed."""
         done = self.context.perturbation
         if done is None or not self.is_derived:
             return self.name
@@ -95,7 +95,7 @@ class NamedStat:
 
 
 def is_bookkeeping(name: str) -> bool:
-    """Return whether a statistic is bookkeeping and not a metric.
+    """Return whether a statistic is bookkeeping rather than a metric.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def perturbation(told: Any, where: str) -> Perturbation | None:
 
 
 def named_stat(told: Any, where: str) -> NamedStat:
-    """Return a stat of a file; raise a one-line error if it is invalid."""
+    """Return a statistic of a file; raise a one-line error if it is invalid."""
     stat = as_mapping(told, where)
     name = as_mapping(stat.get("name"), f"{where}: 'name'")
     metric, count = name.get("name"), stat.get("count")
@@ -153,7 +153,7 @@ def stated(
     inside: Mapping[Key, LoggedSample],
     everything: Mapping[Key, LoggedSample],
 ) -> tuple[list[Stated], list[str]]:
-    """Return the stated means of a run in a context, with notes.
+    """Return the reported means of a run in a context, with notes.
 
     Derived stats belong to the unperturbed split. ``inside`` contains the samples of the
     context, ``everything`` those of the whole run.
@@ -228,7 +228,7 @@ def _plain(
 def _derived(
     stat: NamedStat, value: float, samples: Mapping[Key, LoggedSample]
 ) -> tuple[Stated, str]:
-    """Return a mean over originals, or over the worst of an instance and its perturbed copies."""
+    """Return a mean over originals, or over the worst of each instance and its perturbed copies."""
     asked = stat.context.perturbation or Perturbation("")
     original = asked.computed_on == _ORIGINAL
     how = (
@@ -250,7 +250,7 @@ def _derived(
 
 
 def _chosen(asked: Perturbation, told: Sequence[tuple[Perturbation | None, float]]) -> list[float]:
-    """Return the values of one instance that a derived stat uses."""
+    """Return the values of one instance that a derived statistic uses."""
     family = asked.name if asked.name in ("robustness", "fairness") else None
     copies = []
     for done, value in told:
@@ -266,7 +266,7 @@ def _chosen(asked: Perturbation, told: Sequence[tuple[Perturbation | None, float
 
 
 def _note(number: Stated, trials: Mapping[int, Sequence[float]]) -> str:
-    """Return a note if the mean of the trial means differs from the stated value."""
+    """Return a note if the mean of the trial means differs from the reported value."""
     if not trials:
         return ""
     made = _mean([_mean(values) for values in trials.values()])

@@ -14,10 +14,10 @@ from eval_toolkit._internal.tables import shown
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.integrations.importing.checking import Checked, check_log
 from eval_toolkit.integrations.importing.logs import Log
-from eval_toolkit.integrations.importing.measured import log_card, log_records
+from eval_toolkit.integrations.importing.measurement import log_card, log_records
+from eval_toolkit.integrations.importing.options import Wanted
 from eval_toolkit.integrations.importing.recognising import read_logs
-from eval_toolkit.integrations.importing.wanted import Wanted
-from eval_toolkit.integrations.importing.writing import ImportedKind, Read, folder_names
+from eval_toolkit.integrations.importing.writing import ImportedKind, MeasuredLog, folder_names
 from eval_toolkit.runs import Run, drive
 from eval_toolkit.runs.driver import store
 from eval_toolkit.runs.folder import ARTIFACTS, MANIFEST
@@ -41,16 +41,16 @@ class Imported(Displayed):
 
     log: Log
     checked: Sequence[Checked]
-    """Comparison of each stated number with the log's own samples."""
+    """Comparison of each reported number with the log's own samples."""
     cells: Mapping[str, MetricResult]
-    """Cells by metric, with intervals; values without samples are as stated in the log."""
+    """Cells by metric, with intervals; values without samples are as reported in the log."""
     notes: Sequence[str] = ()
     records: Records | None = None
     run: Run | None = None
     """None if nothing was written. Logs without samples of the same model share a run."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types, without the records."""
+        """Return a JSON-serialisable dict, without the records."""
         return {
             "tool": self.log.tool,
             "tool_version": self.log.tool_version,
@@ -82,7 +82,7 @@ def measure_log(log: Log) -> Imported:
     Raises
     ------
     InvalidInputError
-        If the log has neither samples nor stated numbers, or duplicate attempts at an item.
+        If the log has neither samples nor reported numbers, or duplicate attempts at an item.
 
     Examples
     --------
@@ -247,7 +247,7 @@ def _renamed(
 
 
 def _directed(logs: Sequence[Log], higher_is_better: Mapping[str, bool]) -> list[Log]:
-    """Return the logs with the column directions set by the caller."""
+    """Return the logs with the column directions specified by the caller."""
     if not isinstance(higher_is_better, Mapping):
         raise InvalidTypeError(
             f"`higher_is_better` is {higher_is_better!r}; it must map columns to True or False"
@@ -293,28 +293,30 @@ def _with_columns(log: Log, rename: Mapping[str, str]) -> Log:
     )
 
 
-def _read(log: Log) -> Read:
+def _read(log: Log) -> MeasuredLog:
     """Measure and check a log."""
     if not log.samples:
         if not log.stated and not log.absent:
             where = log.files[0] if log.files else log.tool
             raise InvalidInputError(f"{where}: {log.task}: neither samples nor results to import")
         checked, notes = check_log(log, None, {})
-        return Read(log, tuple(checked), (*log.notes, *notes))
+        return MeasuredLog(log, tuple(checked), (*log.notes, *notes))
     records = log_records(log)
     card = log_card(log, records)
     checked, notes = check_log(log, records, card)
-    return Read(log, tuple(checked), tuple(dict.fromkeys((*log.notes, *notes))), records, card)
+    return MeasuredLog(
+        log, tuple(checked), tuple(dict.fromkeys((*log.notes, *notes))), records, card
+    )
 
 
-def _shown(read: Read, run: Run | None) -> Imported:
+def _shown(read: MeasuredLog, run: Run | None) -> Imported:
     return Imported(read.log, read.checked, read.cells, read.notes, read.records, run)
 
 
 def _folders(
-    reads: Sequence[Read], out: Path, overwrite: bool
+    reads: Sequence[MeasuredLog], out: Path, overwrite: bool
 ) -> tuple[list[list[int]], list[Path]]:
-    """Return the logs of each run: one log, or all logs without samples of a model."""
+    """Return the logs of each run: one log, or all logs without samples for a model."""
     groups: list[list[int]] = []
     alone: dict[tuple[str, ...], list[int]] = {}
     for at, read in enumerate(reads):

@@ -14,10 +14,14 @@ from eval_toolkit.errors import ArtifactError
 from eval_toolkit.graders.base import Grade
 from eval_toolkit.integrations.importing.inspect_parts import Parts, json_parts, zip_parts
 from eval_toolkit.integrations.importing.inspect_results import read_results, reduction_notes
-from eval_toolkit.integrations.importing.inspect_samples import Found, add_scores, logged_samples
+from eval_toolkit.integrations.importing.inspect_samples import (
+    ParsedSample,
+    add_scores,
+    logged_samples,
+)
 from eval_toolkit.integrations.importing.inspect_values import NO_NUMBER, NOT_FINITE
 from eval_toolkit.integrations.importing.logs import Log, LoggedSample, Stated
-from eval_toolkit.integrations.importing.wanted import Wanted
+from eval_toolkit.integrations.importing.options import Wanted
 from eval_toolkit.integrations.importing.zipped import is_zip
 
 NAME = "inspect"
@@ -133,7 +137,7 @@ def _log(parts: Parts, wanted: Wanted) -> Log:
     )
 
 
-def _in_order(parts: Parts) -> list[Found]:
+def _in_order(parts: Parts) -> list[ParsedSample]:
     """Return the samples in dataset order; the file lists them in order of completion."""
     places = {whole_text(str(name)): at for at, name in enumerate(parts.sample_ids)}
     for one in parts.found:
@@ -152,7 +156,7 @@ def _n_planned(parts: Parts) -> int | None:
 
 def _reductions(parts: Parts) -> dict[str, list[LoggedSample]]:
     """Return the reduced scores of a log without samples, one per item and scorer, by reducer."""
-    by_reducer: dict[str, dict[str, Found]] = {}
+    by_reducer: dict[str, dict[str, ParsedSample]] = {}
     for at, one in enumerate(_entries(parts.reductions)):
         where = f"{parts.path}: reductions[{at}]"
         scorer, reducer = one.get("scorer"), one.get("reducer") or "mean"
@@ -161,7 +165,7 @@ def _reductions(parts: Parts) -> dict[str, list[LoggedSample]]:
         items = by_reducer.setdefault(reducer, {})
         for score in _entries(one.get("samples")):
             unit_id = whole_text(str(score.get("sample_id")))
-            item = items.setdefault(unit_id, Found({"unit_id": unit_id}))
+            item = items.setdefault(unit_id, ParsedSample({"unit_id": unit_id}))
             add_scores(item, {scorer: score}, f"{where}: sample {unit_id!r:.60}")
     return {name: logged_samples(list(items.values()), ())[0] for name, items in by_reducer.items()}
 
@@ -192,9 +196,9 @@ def _state_notes(parts: Parts) -> list[str]:
 
 
 def _sample_notes(
-    found: Sequence[Found], samples: Sequence[LoggedSample], stated: Sequence[Stated]
+    found: Sequence[ParsedSample], samples: Sequence[LoggedSample], stated: Sequence[Stated]
 ) -> Iterator[str]:
-    """Yield caveats about the samples for readers of the stated numbers."""
+    """Yield caveats about the samples that affect the reported numbers."""
     failed = sum(sample.error is not None for sample in samples)
     if failed:
         first = next((one for one in stated if one.aggregation.startswith("mean")), None)

@@ -12,12 +12,12 @@ from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.integrations.importing.inspect_results import first_scorer
 from eval_toolkit.integrations.importing.inspect_samples import (
-    Found,
+    ParsedSample,
     as_object,
     read_sample,
     shortened,
 )
-from eval_toolkit.integrations.importing.wanted import Wanted
+from eval_toolkit.integrations.importing.options import Wanted
 from eval_toolkit.integrations.importing.zipped import LARGEST_MEMBER, Zipped
 
 _VERSIONS = (1, 2)
@@ -29,11 +29,11 @@ _RECOVER = "`inspect log recover` may recover its samples"
 
 @dataclass(slots=True)
 class Parts:
-    """Content of a log."""
+    """Contents of a log."""
 
     path: Path
     header: Mapping[str, Any]
-    found: list[Found]
+    found: list[ParsedSample]
     reductions: Any = None
     unfinished: bool = False
 
@@ -49,7 +49,7 @@ class Parts:
 
     @property
     def results(self) -> Mapping[str, Any]:
-        """Stated results; empty if there are none."""
+        """Reported results; empty if there are none."""
         return as_object(self.header.get("results") or {}, f"{self.path}: `results`")
 
     @property
@@ -182,7 +182,7 @@ def _check_complete(parts: Parts, summaries: Iterable[Mapping[str, Any]]) -> Non
         )
 
 
-def _key(found: Found) -> tuple[str, int]:
+def _key(found: ParsedSample) -> tuple[str, int]:
     return found.fields["unit_id"], found.fields["attempt"]
 
 

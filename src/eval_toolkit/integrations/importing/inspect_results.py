@@ -1,4 +1,4 @@
-"""Stated results in the header of an Inspect log."""
+"""Reported results in the header of an Inspect log."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ _SAME = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Stated values, with notes on omitted ones."""
+    """Reported values, with notes on omitted ones."""
 
     stated: list[Stated]
     notes: list[str]
@@ -155,7 +155,7 @@ def _again(
     samples: Sequence[LoggedSample],
     reduced: Mapping[str, Sequence[LoggedSample]],
 ) -> tuple[bool, float | None]:
-    """Return whether a value can be recomputed, and the result."""
+    """Return whether a value can be recomputed, and the recomputed value."""
     if not samples:
         return False, None
     if one.aggregation == _OF_ALL_TRIES:

@@ -23,7 +23,7 @@ from eval_toolkit.integrations.importing.items import (
     item_target,
 )
 from eval_toolkit.integrations.importing.logs import LoggedSample, Value
-from eval_toolkit.integrations.importing.wanted import Wanted
+from eval_toolkit.integrations.importing.options import Wanted
 from eval_toolkit.models.messages import Message, Role
 
 _CUT = "...\n(content truncated)"
@@ -36,8 +36,8 @@ _CANCELLED = "CancelledError("
 
 
 @dataclass(slots=True)
-class Found:
-    """Sample as read, before the columns of the log are known."""
+class ParsedSample:
+    """A sample as read, before the columns of the log are known."""
 
     fields: dict[str, Any]
     """Fields of `LoggedSample` except the values."""
@@ -54,7 +54,7 @@ class Found:
     """Whether the sample was cancelled because another one failed."""
 
 
-def read_sample(raw: Any, where: str, wanted: Wanted, model: str, scorer: str) -> Found:
+def read_sample(raw: Any, where: str, wanted: Wanted, model: str, scorer: str) -> ParsedSample:
     """Read a sample or its summary, which lacks messages and output.
 
     Only the tokens of ``model`` are counted. ``scorer`` is the name of scores in the oldest logs,
@@ -79,7 +79,7 @@ def read_sample(raw: Any, where: str, wanted: Wanted, model: str, scorer: str) -
     if wanted.samples:
         fields["prompt"] = _prompt(sample.get("messages"), texts, where)
         fields["response"] = _response(sample.get("output"), texts, where)
-    found = Found(fields, error=_error(sample), limit=_limit(sample.get("limit")))
+    found = ParsedSample(fields, error=_error(sample), limit=_limit(sample.get("limit")))
     if found.error is not None and found.error.startswith(_CANCELLED):
         found.error, found.cancelled = None, True
     scores = sample.get("scores") or {}
@@ -89,8 +89,8 @@ def read_sample(raw: Any, where: str, wanted: Wanted, model: str, scorer: str) -
     return found
 
 
-def add_scores(found: Found, scores: Any, where: str) -> None:
-    """Add the columns of a sample's scores, by scorer."""
+def add_scores(found: ParsedSample, scores: Any, where: str) -> None:
+    """Add the columns for the scores of a sample, by scorer."""
     for name, score in as_object(scores, f"{where}: `scores`").items():
         given = as_object(score or {}, f"{where}: the score {name!r:.60}")
         value, scorer = given.get("value"), whole_text(name)
@@ -108,7 +108,7 @@ def add_scores(found: Found, scores: Any, where: str) -> None:
 
 
 def logged_samples(
-    found: Sequence[Found], scorers: Sequence[str]
+    found: Sequence[ParsedSample], scorers: Sequence[str]
 ) -> tuple[list[LoggedSample], frozenset[str]]:
     """Return the samples, each with every column, and the binary columns.
 
@@ -134,8 +134,8 @@ def logged_samples(
     return samples, frozenset(scored_columns - unsure)
 
 
-def _absent(found: Found, scorer: str) -> Grade:
-    """Return the reason why a sample has no value of a scorer."""
+def _absent(found: ParsedSample, scorer: str) -> Grade:
+    """Return the reason why a sample has no value for a scorer."""
     if scorer in found.unscored:
         return Grade.skipped(UNSCORED + found.unscored[scorer])
     if found.error is not None:
@@ -167,7 +167,7 @@ def shortened(sample: Mapping[str, Any], wanted: Wanted) -> bool:
 
 
 def is_thinned(value: Any) -> bool:
-    """Return whether Inspect has shortened a text in a summary.
+    """Return whether Inspect has shortened a string in a summary.
 
     Examples
     --------
@@ -257,7 +257,7 @@ def _response(given: Any, texts: Mapping[str, str], where: str) -> str | None:
 
 
 def _text(content: Any, texts: Mapping[str, str], where: str, *, marked: bool = False) -> str:
-    """Return the text of a message's content; other content is marked in prompts."""
+    """Return the text of a message; other content is marked in prompts."""
     if content is None or isinstance(content, str):
         return whole_text(_resolved(content or "", texts))
     pieces = []

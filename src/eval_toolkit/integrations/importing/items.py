@@ -9,7 +9,7 @@ from typing import Any
 
 from eval_toolkit._internal.hashing import canonical_json
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.integrations.importing.wanted import Wanted
+from eval_toolkit.integrations.importing.options import Wanted
 from eval_toolkit.tasks.identity import question_of
 
 

@@ -2,7 +2,7 @@
 
 The details contain the samples: ``doc``, ``metric`` and ``model_response`` (``__doc__`` and so on
 up to 0.12, flat columns in older versions). Details are located relative to the results file, as
-written by lighteval; without details, the numbers are as stated.
+written by lighteval; without details, the numbers are as reported.
 
 For metrics that are means, lighteval states the standard error sample sd / sqrt(n). For all others,
 it divides the standard deviation of bootstrap draws by the square root of their number, too small
@@ -18,6 +18,7 @@ from typing import Any
 from eval_toolkit.errors import ArtifactError, EvalToolkitError
 from eval_toolkit.integrations.importing.lighteval_details import read_details
 from eval_toolkit.integrations.importing.logs import Log, LoggedSample, Stated
+from eval_toolkit.integrations.importing.options import Wanted
 from eval_toolkit.integrations.importing.plain_files import (
     as_mapping,
     even_attempts,
@@ -30,7 +31,6 @@ from eval_toolkit.integrations.importing.plain_files import (
     shown,
     text_or_none,
 )
-from eval_toolkit.integrations.importing.wanted import Wanted
 
 NAME = "lighteval"
 _STDERR = "_stderr"
@@ -207,7 +207,7 @@ def _log(
         settings=settings_of(general, _SETTINGS) | settings_of(config, ("num_fewshots", "version")),
         higher_is_better={
             name: up
-            for name, up in _told(config, "higher_is_better").items()
+            for name, up in _metric_field(config, "higher_is_better").items()
             if isinstance(up, bool)
         },
         binary=_binary(samples),
@@ -224,7 +224,7 @@ def _iso(time: str) -> str:
 
 
 def _config_of(told: Mapping[str, Any], task: str) -> Mapping[str, Any]:
-    """Return the stated configuration of a task, whose key may omit the number of shots."""
+    """Return the configuration of a task, whose key may omit the number of shots."""
     tasks = told.get("config_tasks")
     if not isinstance(tasks, Mapping):
         return {}
@@ -232,8 +232,8 @@ def _config_of(told: Mapping[str, Any], task: str) -> Mapping[str, Any]:
     return config if isinstance(config, Mapping) else {}
 
 
-def _told(config: Mapping[str, Any], field: str) -> dict[str, Any]:
-    """Return a field of each metric by name; metric groups have one entry per metric."""
+def _metric_field(config: Mapping[str, Any], field: str) -> dict[str, Any]:
+    """Return a field for each metric by name; metric groups have one entry per metric."""
     found: dict[str, Any] = {}
     for one in list_or_empty(config.get("metrics") or config.get("metric")):
         if not isinstance(one, Mapping):
@@ -246,8 +246,8 @@ def _told(config: Mapping[str, Any], field: str) -> dict[str, Any]:
 
 
 def _ways(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the stated aggregation of each metric."""
-    told = _told(config, "corpus_level_fn")
+    """Return the aggregation of each metric, as given in the file."""
+    told = _metric_field(config, "corpus_level_fn")
     return {name: way for name, way in told.items() if isinstance(way, str) and way}
 
 
@@ -258,7 +258,7 @@ def _stated(
     task: str,
     planned: int | None,
 ) -> tuple[list[Stated], list[str]]:
-    """Return the numbers of a task; invalid standard errors are omitted with a note."""
+    """Return the reported numbers of a task; invalid standard errors are omitted with a note."""
     average = task == "all" or ":_average" in task
     found, notes = [], []
     for name, told in metrics.items():

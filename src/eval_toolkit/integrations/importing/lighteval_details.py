@@ -18,13 +18,13 @@ from eval_toolkit.integrations.importing.items import (
     item_target,
 )
 from eval_toolkit.integrations.importing.logs import ChoiceScore, LoggedSample, Value
+from eval_toolkit.integrations.importing.options import Wanted
 from eval_toolkit.integrations.importing.plain_files import (
     as_prompt,
     finite,
     number_or_none,
     text_or_none,
 )
-from eval_toolkit.integrations.importing.wanted import Wanted
 
 _FLAT = (
     *("example", "instruction", "full_prompt", "predictions", "gold", "choices", "gold_index"),
@@ -46,7 +46,7 @@ def read_details(path: Path, wanted: Wanted) -> tuple[list[LoggedSample], list[s
     for at, (row, (unit, attempt)) in enumerate(zip(rows, ids, strict=True), 1):
         where = f"{path}: row {at}"
         values = {name: _value(row["metric"].get(name), f"{where}: {name!r}") for name in columns}
-        asked = _asked(row, wanted, where) if wanted.samples else {}
+        asked = _sample_fields(row, wanted, where) if wanted.samples else {}
         samples.append(LoggedSample(unit_id=unit, attempt=attempt, values=values, **asked))
     return samples, _notes(rows, samples, corpus) if wanted.samples else _corpus_note(corpus)
 
@@ -88,7 +88,7 @@ def _needed(part: str, wanted: Wanted) -> bool:
 
 
 def _struct(cell: Any, where: str) -> dict[str, Any]:
-    """Return a struct cell, parsing it if it was stored as text."""
+    """Return a struct cell, which is parsed if it was stored as a string."""
     value = _parsed(cell, where)
     if value is None:
         return {}
@@ -105,7 +105,7 @@ def _native(cell: Any) -> Any:
 
 
 def _parsed(cell: Any, where: str) -> Any:
-    """Parse a Python literal, which lighteval writes if nesting does not fit the columns."""
+    """Parse a Python literal, which lighteval writes if nested values do not fit the columns."""
     if not isinstance(cell, str):
         return _native(cell)
     if len(cell) > _LONGEST_TEXT:
@@ -163,7 +163,7 @@ def _flattened(values: Sequence[Any]) -> list[Any]:
 
 
 def _scored(predictions: Sequence[Any]) -> list[tuple[float, bool | None]]:
-    """Return the log-probabilities of choices, with greediness if stated."""
+    """Return the log-probabilities of choices, and whether each is greedy if known."""
     found: list[tuple[float, bool | None]] = []
     for one in predictions:
         pair = list(one) if isinstance(one, (list, tuple)) else [one]
@@ -214,7 +214,7 @@ def _ids(rows: Sequence[Row], path: Path) -> list[tuple[str, int]]:
     return found
 
 
-def _asked(row: Row, wanted: Wanted, where: str) -> dict[str, Any]:
+def _sample_fields(row: Row, wanted: Wanted, where: str) -> dict[str, Any]:
     """Return the fields of a sample other than its values."""
     doc, response = row["doc"], row["model_response"]
     specific = doc.get("specific")

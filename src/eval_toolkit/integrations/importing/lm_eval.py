@@ -15,7 +15,7 @@ from eval_toolkit.integrations.importing.lm_eval_results import (
     stated_numbers,
 )
 from eval_toolkit.integrations.importing.logs import Log
-from eval_toolkit.integrations.importing.wanted import Wanted
+from eval_toolkit.integrations.importing.options import Wanted
 
 __all__ = ["NAME", "column_of", "read", "recognises"]
 
@@ -89,7 +89,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     header = Header.of(path)
     beside = dict(_samples_beside(path, header))
     logs = [_task_log(header, task, beside.get(task), wanted) for task in sorted({*header.results})]
-    # a group of tasks with answers only has neither samples nor stated numbers
+    # a group of tasks with answers only has neither samples nor reported numbers
     return [log for log in logs if log.samples or log.stated] or logs
 
 
@@ -179,7 +179,7 @@ def _task_log(header: Header, task: str, path: Path | None, wanted: Wanted) -> L
 
 
 def _directions(header: Header, task: str, columns: Iterable[str]) -> dict[str, bool | None]:
-    """Return the stated direction of each column; none are stated before 0.4."""
+    """Return the direction of each column; logs before 0.4 do not contain any."""
     told = header.of_task("higher_is_better", task)
     stated = {column: told.get(column.partition(",")[0]) for column in columns}
     return {column: up for column, up in stated.items() if isinstance(up, bool)}

@@ -1,4 +1,4 @@
-"""Stated results of lm-eval, and their relation to the samples."""
+"""Reported results of lm-eval, and their relation to the samples."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -69,7 +69,7 @@ class Header:
 
     @property
     def results(self) -> Mapping[str, Any]:
-        """Stated values by task and group."""
+        """Reported values by task and group."""
         return self.part("results")
 
     @property
@@ -100,7 +100,7 @@ class Header:
             return ""
 
     def n_of(self, task: str, key: str = "") -> int | None:
-        """Return the number of documents of a task or value, if stated."""
+        """Return the number of documents of a task or value, if known."""
         numbers = self.results.get(task, {})
         counts = numbers.get("sample_count")
         told = counts.get(key) if isinstance(counts, dict) else None
@@ -111,7 +111,7 @@ class Header:
         return told if isinstance(told, int) and not isinstance(told, bool) else None
 
     def shots(self, task: str) -> int | None:
-        """Return the number of few-shot examples of a task, if stated."""
+        """Return the number of few-shot examples of a task, if known."""
         told = self.part("n-shot").get(task, self.part("config").get("num_fewshot"))
         return told if isinstance(told, int) else None
 
@@ -128,7 +128,7 @@ def group_notes(header: Header, task: str, stated: Iterable[Stated]) -> Iterator
     """Report whether the numbers of a group are means over its tasks."""
     listed = header.part("group_subtasks").get(task)
     inside = [str(name) for name in listed] if isinstance(listed, list) else []
-    yield f"{task} is a group of {len(inside)} tasks; its numbers are as stated"
+    yield f"{task} is a group of {len(inside)} tasks; its numbers are as reported"
     for one in stated:
         told = {name: header.results.get(name, {}).get(one.name) for name in inside}
         having = [name for name, value in told.items() if isinstance(value, (int, float))]
@@ -169,7 +169,7 @@ def as_made(
     """Return a number marked as not recomputable if its aggregation is unknown.
 
     Custom metrics of a task may be aggregated in any way. Values whose mean differs from the
-    stated number are dropped, since they imply neither the number nor its direction.
+    reported number are dropped, since they imply neither the number nor its direction.
     """
     values = ok_values(samples, one.column)
     said = one.aggregation != "mean" or one.column.partition(",")[0] in aggregations
@@ -182,7 +182,7 @@ def as_made(
         cast("dict[str, Value]", sample.values).pop(one.column, None)
     notes.append(
         f"{one.column}: the mean of its values is {mean:.6g}, but the log states "
-        f"{one.value:.6g} by an unknown aggregation; the stated number is kept"
+        f"{one.value:.6g} by an unknown aggregation; the reported number is kept"
     )
     return replace(one, aggregation=_NOT_SAID, itself=True, stderr_name="")
 
@@ -194,7 +194,7 @@ def stated_numbers(
     corpus: Iterable[str],
     notes: list[str],
 ) -> Iterator[Stated]:
-    """Yield the stated numbers of a task, adding notes on invalid ones."""
+    """Yield the reported numbers of a task, adding notes on invalid ones."""
     numbers = header.results.get(task, {})
     for key, value in numbers.items():
         metric, _, filtered = key.partition(",")
@@ -221,7 +221,7 @@ def stated_numbers(
 
 
 def _number(value: Any, what: str, notes: list[str]) -> float | None:
-    """Return a finite number; None for strings such as "N/A", and with a note for NaN."""
+    """Return a finite number; None for strings such as "N/A", and for NaN, with a note."""
     if value is None or isinstance(value, (str, dict, list)):
         return None
     number = number_or_none(value)

@@ -17,7 +17,7 @@ from eval_toolkit.integrations.importing.items import (
     item_target,
 )
 from eval_toolkit.integrations.importing.logs import ChoiceScore, LoggedSample, Value
-from eval_toolkit.integrations.importing.wanted import Wanted
+from eval_toolkit.integrations.importing.options import Wanted
 from eval_toolkit.models.messages import Message
 
 BYPASS = "bypass"
@@ -39,14 +39,14 @@ class Samples:
     columns: Sequence[str]
     """Columns with a value per document."""
     corpus: frozenset[str]
-    """Columns whose stated value is not the mean over documents."""
+    """Columns whose reported value is not the mean over documents."""
     n_repeats: int
     notes: Sequence[str]
 
 
 @dataclass(slots=True)
 class _Item:
-    """Document, with the values of all filters."""
+    """A document, with the values of all filters."""
 
     line: int
     sample: LoggedSample
@@ -170,7 +170,7 @@ def _sample(
 ) -> LoggedSample:
     doc = line.get("doc")
     row = doc if isinstance(doc, dict) else _NOTHING
-    asked = _Asked.of(line, where)
+    asked = _ModelInput.of(line, where)
     given = item_input(row, wanted, where=where)
     if given is None:
         given = asked.text if shots == 0 and asked.text else as_text(doc)
@@ -232,7 +232,7 @@ def _is_score(value: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ModelInput:
     """Input of the model: a prompt to continue, or continuations to score."""
 
     prompt: str | Sequence[Message] | None = None
@@ -243,7 +243,7 @@ class _Asked:
         return self.prompt if isinstance(self.prompt, str) else ""
 
     @classmethod
-    def of(cls, line: Mapping[str, Any], where: str) -> "_Asked":
+    def of(cls, line: Mapping[str, Any], where: str) -> "_ModelInput":
         requests, resps = _requests(line.get("arguments")), line.get("resps")
         if not requests or not all(requests):  # without one, scores would be misaligned
             return cls()
@@ -260,7 +260,7 @@ class _Asked:
 
 def _scored(
     requests: Sequence[Sequence[Any]], scores: Sequence[tuple[float, bool | None] | None]
-) -> _Asked | None:
+) -> _ModelInput | None:
     """Return the scored choices, without unconditional scores used for normalisation."""
     pairs = [
         (str(before), str(text), score)
@@ -273,7 +273,7 @@ def _scored(
         return None
     prompts = [before for before, _, _ in pairs]
     common = prompts[0] if len(set(prompts)) == 1 else _common_start(prompts)
-    return _Asked(
+    return _ModelInput(
         common,
         tuple(ChoiceScore(before[len(common) :] + text, *score) for before, text, score in pairs),
     )
@@ -316,7 +316,7 @@ def _prompt(given: Any) -> str | Sequence[Message]:
 
 
 def _score(given: Any, where: str) -> tuple[float, bool | None] | None:
-    """Return log-likelihood and whether the text is greedy; both may be strings."""
+    """Return the log-likelihood and whether the continuation is greedy; both may be strings."""
     while isinstance(given, list) and given and (len(given) == 1 or isinstance(given[0], list)):
         given = given[0]  # the first of several repeats
     number, greedy = (given[0], given[1]) if _is_score(given) else (given, None)

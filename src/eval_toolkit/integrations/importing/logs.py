@@ -19,7 +19,7 @@ Value: TypeAlias = float | Grade
 
 @dataclass(frozen=True, slots=True)
 class ChoiceScore:
-    """Continuation that was scored instead of generated."""
+    """A continuation that was scored instead of generated."""
 
     text: str
     logprob: float
@@ -28,7 +28,7 @@ class ChoiceScore:
 
 @dataclass(frozen=True, slots=True)
 class LoggedTurn:
-    """Exchange in a conversation, with measurements of the reply."""
+    """One exchange in a conversation, with measurements of the reply."""
 
     utterance: str
     reply: str | None
@@ -76,7 +76,7 @@ class LoggedSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stated:
-    """Number stated in a log about a column.
+    """A number reported in a log about a column.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class Stated:
     """Name of the number in the log."""
     value: float
     stderr: float | None = None
-    """Stated standard error; None if missing or not applicable."""
+    """Reported standard error; None if missing or not applicable."""
     n: int | None = None
     """Number of samples, if stated."""
     aggregation: str = "mean"
@@ -162,7 +162,7 @@ class Log(Displayed):
         Parameters
         ----------
         column : str
-            Column of the samples or of stated numbers.
+            Column of the samples or of reported numbers.
 
         Returns
         -------

@@ -1,8 +1,8 @@
 """Run folders of eval-toolkit 1: ``results.json`` with a ``manifest.json`` in the same folder.
 
 A log is a scorer on a slice. If the manifest or the results refer to stored predictions with row
-ids, these are read and measured, and the stated numbers are checked against them. Otherwise, the
-numbers and intervals are taken as stated. A fold summary is a separate log. All other results
+ids, these are read and measured, and the reported numbers are checked against them. Otherwise, the
+numbers and intervals are taken as reported. A fold summary is a separate log. All other results
 (claims, paired differences, folds) are kept in the settings.
 """
 
@@ -16,6 +16,7 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import Grade
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 from eval_toolkit.integrations.importing.logs import Log, LoggedSample, Stated
+from eval_toolkit.integrations.importing.options import Wanted
 from eval_toolkit.integrations.importing.plain_files import (
     as_mapping,
     head_of,
@@ -24,7 +25,6 @@ from eval_toolkit.integrations.importing.plain_files import (
     number_or_none,
     settings_of,
 )
-from eval_toolkit.integrations.importing.wanted import Wanted
 
 NAME = "eval-toolkit"
 _RESULTS = ("results.json", "results_full.json")
@@ -57,7 +57,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
     """Read a log for each scorer on each slice.
 
     Logs have the kind "rows" if predictions are stored, whose hash is verified; otherwise they
-    contain stated numbers. ``wanted`` is not used, because the manifest describes the columns.
+    contain reported numbers. ``wanted`` is not used, because the manifest describes the columns.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def _blocks(
 
 
 def _stated(block: Mapping[str, Any]) -> tuple[list[Stated], dict[str, Grade]]:
-    """Return the metrics of a block, and those stated as missing."""
+    """Return the metrics of a block, and those reported as missing."""
     whole = next(
         (Grade(None, state, str(block[key])) for key, state in _WHOLE if key in block), None
     )
@@ -159,7 +159,7 @@ _WHOLE: Sequence[tuple[str, Any]] = (("skipped", "skipped"), ("error", "error"))
 
 
 def _number(column: str, value: float, ci: Any) -> Stated:
-    """Return a stated number, with its interval if it is valid."""
+    """Return a reported number, with its interval if it is valid."""
     interval = None
     if isinstance(ci, Mapping):
         low, high = number_or_none(ci.get("low")), number_or_none(ci.get("high"))
@@ -203,10 +203,10 @@ def _predictions(
         ref = PredictionArtifactRef.from_dict(as_mapping(one, f"{folder}: prediction_artifacts"))
         place = None if is_remote(ref.uri) else local_path(ref.uri, folder)
         if place is None or not place.is_file():
-            notes.append(f"{ref.uri}: the predictions are missing; numbers are as stated")
+            notes.append(f"{ref.uri}: the predictions are missing; numbers are as reported")
         elif ref.columns.row_id is None:
             notes.append(
-                f"{ref.uri}: the reference has no column of row ids; numbers are as stated"
+                f"{ref.uri}: the reference has no column of row ids; numbers are as reported"
             )
         else:
             found.append(load_predictions(ref, base=folder))

@@ -166,7 +166,7 @@ def as_prompt(value: Any) -> str | tuple[Message, ...] | None:
 
 
 def settings_of(told: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return the settings with these names, as plain JSON without secrets."""
+    """Return the settings with these names as JSON values without secrets."""
     kept = {name: told[name] for name in names if told.get(name) not in (None, "", [], {})}
     return dict(redact_secrets(plain(kept)))
 

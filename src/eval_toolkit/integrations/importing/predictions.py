@@ -22,7 +22,7 @@ from eval_toolkit.errors import EvalToolkitError, InvalidInputError, MissingColu
 from eval_toolkit.graders import Grade
 from eval_toolkit.integrations.importing.column_names import is_beside
 from eval_toolkit.integrations.importing.logs import Log, LoggedSample, Value
-from eval_toolkit.integrations.importing.wanted import Wanted
+from eval_toolkit.integrations.importing.options import Wanted
 from eval_toolkit.loaders.columns import LABELS, SCORES
 from eval_toolkit.tasks.identity import QUESTION_FIELDS
 
@@ -142,7 +142,7 @@ class _Table:
         return None if found == label else found
 
     def value(self, name: str, row: int) -> Value:
-        """Return the number in a cell, or a grade that marks it as empty."""
+        """Return the number in a cell, or a grade that marks the cell as empty."""
         text = self.columns[name][row]
         if text is None or not text.strip():
             return _EMPTY
@@ -181,7 +181,7 @@ class _Table:
                 )
 
     def filled(self, name: str, row: int) -> str:
-        """Return a cell that must not be empty."""
+        """Return the content of a cell; raise if it is empty."""
         text = self.columns[name][row]
         if text is None or text == "":
             raise InvalidInputError(f"{self.path}: row {row + 1}: {name!r} is missing")

@@ -10,7 +10,7 @@ from eval_toolkit._internal.files import malformed
 from eval_toolkit._internal.tables import STDIN, expand_paths
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError
 from eval_toolkit.integrations.importing.logs import Log
-from eval_toolkit.integrations.importing.wanted import Wanted
+from eval_toolkit.integrations.importing.options import Wanted
 
 __all__ = ["TOOLS", "Reader", "read_logs", "readers"]
 
@@ -46,11 +46,11 @@ class Reader(Protocol):
     NAME: str
 
     def recognises(self, path: Path) -> bool:
-        """Return whether the path looks like this format, using a cheap check that never raises."""
+        """Return whether the path looks like this format; the check is cheap and never raises."""
         ...
 
     def read(self, path: Path, wanted: Wanted) -> list[Log]:
-        """Return the logs; raise a one-line error that names file, row and rule."""
+        """Return the logs; raise a one-line error that names the file, the row and the rule."""
         ...
 
 

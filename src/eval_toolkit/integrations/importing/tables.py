@@ -74,7 +74,7 @@ def log_units(log: Log) -> list[Unit]:
 
 
 def usage_of(samples: Sequence[LoggedSample]) -> dict[str, Any]:
-    """Return tokens and cost of all samples, as far as stated."""
+    """Return the tokens and cost of all samples, as far as they are known."""
     usages = [_usage(sample) for sample in samples if sample.usage]
     return {
         "prompt_tokens": sum(usage.prompt_tokens for usage in usages),
@@ -98,12 +98,12 @@ def _is_answered(sample: LoggedSample) -> bool:
 def _responses(log: Log, samples: Sequence[LoggedSample]) -> dict[str, Any]:
     """Return the table of requests and responses; unknown values are omitted."""
     columns = to_columns(_outcomes(log, samples))
-    columns["usage"][:] = [_told_usage(sample) for sample in samples]
+    columns["usage"][:] = [_reported_usage(sample) for sample in samples]
     columns["params"][:] = [_without_temperature(params) for params in columns["params"]]
     return columns
 
 
-def _told_usage(sample: LoggedSample) -> str | None:
+def _reported_usage(sample: LoggedSample) -> str | None:
     if not sample.usage:
         return None
     usage = {} if sample.error is not None and sample.response is None else sample.usage

@@ -13,8 +13,8 @@ from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.integrations.importing.checking import Checked
 from eval_toolkit.integrations.importing.logs import Log
-from eval_toolkit.integrations.importing.measured import SEED, by_slice
-from eval_toolkit.integrations.importing.stated import cell_names, stated_cells
+from eval_toolkit.integrations.importing.measurement import SEED, by_slice
+from eval_toolkit.integrations.importing.reported import cell_names, stated_cells
 from eval_toolkit.integrations.importing.tables import log_tables, log_units, usage_of
 from eval_toolkit.runs.kinds import Graded, Kind
 from eval_toolkit.runs.units import Unit
@@ -25,8 +25,8 @@ _LONGEST_NAME, _MOST_BYTES = 120, 200
 
 
 @dataclass(frozen=True, eq=False)
-class Read:
-    """Log that was read, measured and checked, but not yet written."""
+class MeasuredLog:
+    """A log that was read, measured and checked, but not yet written."""
 
     log: Log
     checked: tuple[Checked, ...]
@@ -37,12 +37,12 @@ class Read:
 
     @property
     def cells(self) -> dict[str, MetricResult]:
-        """Cells by metric: computed from the samples, otherwise as stated in the log."""
+        """Cells by metric: computed from the samples, otherwise as reported in the log."""
         measured = {} if self.card is None else dict(self.card)
         log = self.log
         told = stated_cells(log.stated, log.direction, binary=log.binary, n_planned=log.n_planned)
         known = {name for name, cell in measured.items() if cell.value is not None}
-        known |= {  # stated means of measured columns are checked, not repeated
+        known |= {  # reported means of measured columns are checked, not repeated
             name
             for name, one in zip(cell_names(log.stated), log.stated, strict=True)
             if one.aggregation == "mean" and one.column in known
@@ -56,7 +56,7 @@ class Read:
 
 
 def folder_names(logs: Sequence[Log]) -> list[str]:
-    """Return a folder name for each log: task and model, portable and unique.
+    """Return a folder name for each log from task and model, portable and unique.
 
     Examples
     --------
@@ -81,14 +81,14 @@ def folder_names(logs: Sequence[Log]) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class ImportedKind(Kind[Sequence[Read]]):
+class ImportedKind(Kind[Sequence[MeasuredLog]]):
     """Kind of evaluation for imported attempts: a log with samples, or logs of results only.
 
-    Without samples there are no records: the run has one slice per task with the stated cells, and
+    Without samples there are no records: the run has one slice per task with the reported cells, and
     can be read and gated, but not paired with another run.
     """
 
-    reads: Sequence[Read]
+    reads: Sequence[MeasuredLog]
     """One log with records, or several without; each task and model occurs once."""
 
     asks = False
@@ -137,11 +137,11 @@ class ImportedKind(Kind[Sequence[Read]]):
         known = (unit for unit in log_units(self._log) if unit.id in hashes)
         return [replace(unit, content_hash=hashes[unit.id]) for unit in known]
 
-    def produce(self, context: Any) -> Sequence[Read]:
+    def produce(self, context: Any) -> Sequence[MeasuredLog]:
         """Return the logs that were read; no model is called."""
         return self.reads
 
-    def grade(self, attempts: Sequence[Read]) -> Graded:
+    def grade(self, attempts: Sequence[MeasuredLog]) -> Graded:
         """Return the records and cells of the log."""
         read, log, records = attempts[0], self._log, self._records
         if records is None or read.card is None:
@@ -177,12 +177,12 @@ class ImportedKind(Kind[Sequence[Read]]):
             **who,
         }
 
-    def tables(self, attempts: Sequence[Read]) -> Mapping[str, Any]:
+    def tables(self, attempts: Sequence[MeasuredLog]) -> Mapping[str, Any]:
         """Return the tables of answers and turns."""
         return {} if self._records is None else log_tables(self._log)
 
 
-def _stated(reads: Sequence[Read]) -> dict[str, Any]:
+def _stated(reads: Sequence[MeasuredLog]) -> dict[str, Any]:
     """Return the cells of logs without samples, by task."""
     entries: dict[str, Any] = {}
     for read in reads:
@@ -204,7 +204,7 @@ def _versions(log: Log) -> dict[str, str]:
     return {} if told is None else {f"grader:{log.tool}:{log.task}": str(told)}
 
 
-def _config(log: Log, records: Records, read: Read) -> dict[str, Any]:
+def _config(log: Log, records: Records, read: MeasuredLog) -> dict[str, Any]:
     scored = any(sample.choices for sample in log.samples)
     attempts = max(Counter(records.unit_id.tolist()).values())
     shared = {
@@ -249,7 +249,7 @@ def _rollout_config(log: Log, attempts: int) -> dict[str, Any]:
     }
 
 
-def _imported(reads: Sequence[Read]) -> dict[str, Any]:
+def _imported(reads: Sequence[MeasuredLog]) -> dict[str, Any]:
     """Return the origin of the numbers, and the results of the checks against samples."""
     first = reads[0].log
     files = list(dict.fromkeys(str(name) for read in reads for name in read.log.files))

@@ -109,7 +109,7 @@ class Zipped:
         return data
 
     def _unpacked(self, info: zipfile.ZipInfo) -> bytes:
-        """Return at most one byte more than the size stated in the directory."""
+        """Return at most one byte more than the size given in the directory."""
         packed, most = self._packed(info), info.file_size + 1
         if info.compress_type == _STORED:
             return packed[:most]

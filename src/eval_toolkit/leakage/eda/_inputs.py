@@ -21,7 +21,7 @@ def strings(texts: Sequence[str], name: str) -> list[str]:
     try:
         listed = list(texts)
     except TypeError:
-        raise InvalidTypeError(f"`{name}` must be a list of texts, got {texts!r:.80}") from None
+        raise InvalidTypeError(f"`{name}` must be a list of strings, got {texts!r:.80}") from None
     for row, text in enumerate(listed):
         if not isinstance(text, str):
             raise InvalidTypeError(f"{name}[{row}] is {text!r:.80}; it must be a string")
@@ -33,7 +33,7 @@ def strings(texts: Sequence[str], name: str) -> list[str]:
 def is_positive(
     labels: ArrayLike, positive_label: Any, n: int, names: tuple[str, str]
 ) -> BoolArray:
-    """Return whether each label is positive; ``names`` of the arguments are used in messages."""
+    """Return whether each label is positive; messages use the argument names in ``names``."""
     listed = validation.identifiers(labels, names[0]).tolist()
     if len(listed) != n:
         raise InvalidInputError(

@@ -29,6 +29,6 @@ def present(texts: Iterable[Any], name: str = "texts") -> tuple[list[int], list[
             rows.append(row)
         elif not validation.is_missing(text):
             raise InvalidTypeError(
-                f"{name}[{row}] is {text!r:.80}; texts must be str, or None if missing"
+                f"{name}[{row}] is {text!r:.80}; texts must be strings, or None if missing"
             )
     return rows, [given[row] for row in rows], len(given) - len(rows)

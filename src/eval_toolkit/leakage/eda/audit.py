@@ -56,7 +56,7 @@ class AuditGate:
     """Numbers behind the decision, by split."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "name": self.name,
             "passed": self.passed,
@@ -99,7 +99,7 @@ class DataAudit(Displayed):
 
     @property
     def gate_summary(self) -> str:
-        """One-line summary of all gates, with the reasons of failed ones."""
+        """One-line summary of all gates, with the reasons for failures."""
         failed = [str(gate) for gate in self.gates.values() if not gate.passed]
         skipped = [gate.name for gate in self.gates.values() if gate.status == "skipped"]
         n_passed = len(self.gates) - len(failed) - len(skipped)
@@ -109,7 +109,7 @@ class DataAudit(Displayed):
         return "; ".join(parts + failed)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         payload = {
             "schema_version": self.schema_version,
             "dataset_name": self.dataset_name,
@@ -315,7 +315,7 @@ def _across_checks(
 
 
 def _checked(checks: list[LeakageCheck], splits: Mapping[str, EvalSlice]) -> LeakageReport:
-    """Run checks on the rows with text; row numbers in findings refer to the loaded rows."""
+    """Run checks on the rows with text; findings refer to row numbers of the loaded data."""
     if not checks:
         return LeakageReport()
     rows: dict[str, list[int]] = {}

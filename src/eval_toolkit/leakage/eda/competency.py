@@ -62,7 +62,7 @@ class CompetencyBaselines(Displayed):
         return tuple(found)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "length": self.length.to_dict(),
             "char_ngram": self.char_ngram.to_dict(),
@@ -104,7 +104,7 @@ def competency_baselines(
     n_resamples, confidence
         As in `bootstrap_ci`.
     seed, rng : int, Generator, …, default 0
-        Random seed or generator; give only one of the two.
+        Random seed or generator; pass only one of the two.
 
     Returns
     -------

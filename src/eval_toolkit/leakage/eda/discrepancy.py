@@ -29,7 +29,7 @@ _BLOCK = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeanDiscrepancy(Displayed):
-    """Squared maximum mean discrepancy with the p-value of "no shift".
+    """Squared maximum mean discrepancy, with the p-value of "no shift".
 
     Examples
     --------
@@ -50,7 +50,7 @@ class MeanDiscrepancy(Displayed):
     ci: BootstrapCI | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         payload = {name: getattr(self, name) for name in self.__slots__ if name != "ci"}
         return payload if self.ci is None else {**payload, "ci": self.ci.to_dict()}
 
@@ -67,7 +67,7 @@ def median_bandwidth(
     max_samples : int, default 1000
         Maximum number of rows; larger samples are subsampled.
     seed, rng : int, Generator, …, default 0
-        Random seed or generator; give only one of the two.
+        Random seed or generator; pass only one of the two.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def maximum_mean_discrepancy(
     confidence : float, default 0.95
         Confidence level of the interval.
     seed, rng : int, Generator, …, default 0
-        Random seed or generator; give only one of the two.
+        Random seed or generator; pass only one of the two.
 
     Returns
     -------
@@ -288,7 +288,7 @@ def _discrepancy(kernel: FloatArray, n_a: int) -> float:
 def _count_as_large(
     kernel: FloatArray, n_a: int, value: float, n: int, drawn: np.random.Generator
 ) -> int:
-    """Return the number of random splits with at least this discrepancy."""
+    """Return the number of random splits with at least the observed discrepancy."""
     n_b = len(kernel) - n_a
     rows = kernel.sum(axis=1)
     total = rows.sum()

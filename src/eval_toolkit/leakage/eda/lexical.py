@@ -49,7 +49,7 @@ class TermAssociation:
     pmi_b: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -77,18 +77,18 @@ class LexicalAssociation(Displayed):
     min_count: int
 
     def typical_of_a(self, n: int = 20) -> tuple[TermAssociation, ...]:
-        """Return at most n terms with positive z, highest first."""
+        """Return at most n terms with positive z, in descending order."""
         listed = self.terms[: validation.integer(n, "n")]
         return tuple(term for term in listed if term.z > 0.0)
 
     def typical_of_b(self, n: int = 20) -> tuple[TermAssociation, ...]:
-        """Return at most n terms with negative z, lowest first."""
+        """Return at most n terms with negative z, in ascending order."""
         # Sort again, so that terms with equal z are ordered by name here too.
         lowest = sorted(self.terms, key=lambda term: (term.z, term.term))
         return tuple(term for term in lowest[: validation.integer(n, "n")] if term.z < 0.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         rest = {name: getattr(self, name) for name in self.__slots__ if name != "terms"}
         return {**rest, "terms": [term.to_dict() for term in self.terms]}
 
@@ -286,7 +286,7 @@ def _monroe(a: FloatArray, b: FloatArray, scale: float) -> tuple[FloatArray, Flo
 
 
 def _mutual_information(own: FloatArray, other: FloatArray) -> FloatArray:
-    """Return the pointwise mutual information of terms and a corpus in bits; −∞ if absent."""
+    """Return the pointwise mutual information between terms and a corpus in bits; −∞ if absent."""
     both = own + other
     with np.errstate(divide="ignore"):
         bits: FloatArray = np.log2(own * (both.sum() / own.sum()) / both)

@@ -79,7 +79,7 @@ def count_invisible_chars(text: str) -> int:
     r"""Return the number of invisible characters in a text.
 
     Counted are format characters (zero width, soft hyphen, bidirectional controls, tags), control
-    characters other than white space, variation selectors, fillers, and halves of surrogate pairs.
+    characters other than whitespace, variation selectors, fillers, and halves of surrogate pairs.
 
     Parameters
     ----------
@@ -312,7 +312,7 @@ class LeetspeakCounts(Displayed):
     n_tokens: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {"n_leeted": self.n_leeted, "n_tokens": self.n_tokens}
 
 
@@ -327,7 +327,7 @@ def leetspeak_counts(text: str) -> LeetspeakCounts:
     Returns
     -------
     LeetspeakCounts
-        Number of words, separated by white space and stripped of punctuation, and of leetspeak
+        Number of words, separated by whitespace and stripped of punctuation, and of leetspeak
         words.
 
     Raises
@@ -374,7 +374,7 @@ class ObfuscationProfile(Displayed):
     n_tokens: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "n": self.n,
             "n_missing": self.n_missing,

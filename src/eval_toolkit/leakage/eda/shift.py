@@ -64,14 +64,14 @@ class ProxyADistance(Displayed):
     ci: BootstrapCI | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         payload = {name: getattr(self, name) for name in self.__slots__ if name != "ci"}
         return payload if self.ci is None else {**payload, "ci": self.ci.to_dict()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeighbourPurity(Displayed):
-    """Share of nearest neighbours that come from a row's own sample.
+    """Share of nearest neighbours that come from the same sample as the row.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class NeighbourPurity(Displayed):
     n_b: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -110,7 +110,7 @@ class DistributionShift(Displayed):
     neighbours: NeighbourPurity
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {name: getattr(self, name).to_dict() for name in self.__slots__}
 
 
@@ -141,7 +141,7 @@ def proxy_a_distance(
     confidence : float, default 0.95
         Confidence level of the interval.
     seed, rng : int, Generator, …, default 0
-        Random seed or generator; give only one of the two.
+        Random seed or generator; pass only one of the two.
 
     Returns
     -------
@@ -338,7 +338,7 @@ def _distance(error: float) -> float:
 
 
 def _folds(n: int, n_folds: int, seed: int) -> IntArray:
-    """Return the fold of each of n rows; equal for both samples if they have equal sizes."""
+    """Return the fold of each of n rows; the same for both samples if they have equal sizes."""
     drawn = np.random.default_rng(derive_seed(seed, "folds", n))
     return drawn.permutation(n) % n_folds
 
@@ -376,7 +376,7 @@ def _wrong_out_of_fold(
 
 
 def _own_share(pooled: FloatArray, side: BoolArray, rows: IntArray, k: int) -> FloatArray:
-    """Return the share of own-sample rows among the k nearest neighbours of some rows."""
+    """Return the share of same-sample rows among the k nearest neighbours of some rows."""
     squares = squared_distances(pooled[rows], pooled)
     squares[np.arange(len(rows)), rows] = np.inf
     last = np.partition(squares, k - 1, axis=1)[:, k - 1 : k]

@@ -50,11 +50,11 @@ class ClassBalance(Displayed):
 
     @property
     def single_class(self) -> bool:
-        """Whether at most one class occurs."""
+        """Whether there is at most one class."""
         return not (self.n_negative and self.n_positive)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         payload: dict[str, Any] = {
             "n": self.n,
             "n_negative": self.n_negative,
@@ -128,7 +128,7 @@ class Quantiles:
     max: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {"p50": self.p50, "p95": self.p95, "max": self.max}
 
 
@@ -154,7 +154,7 @@ class LengthQuantiles(Displayed):
     """Reason why there are no lengths; empty if there are."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; "token" is included only if tokens were counted."""
+        """Return a JSON-serialisable dict; "token" is included only if tokens were counted."""
         payload: dict[str, Any] = {"n": self.n, "n_missing": self.n_missing}
         for unit in ("char", "word", "token"):
             found = getattr(self, unit)
@@ -180,7 +180,7 @@ def length_quantiles(
     -------
     LengthQuantiles
         p50, p95 (with linear interpolation, as by default in numpy) and max of the numbers of
-        characters, white-space separated words and tokens.
+        characters, whitespace separated words and tokens.
 
     Raises
     ------
@@ -237,7 +237,7 @@ def _token_counts(
 
 
 def _n_tokens(encoded: Any, where: str) -> int:
-    """Return the number of tokens of a text, given as a list or as ``input_ids``."""
+    """Return the number of tokens of a text, from the tokenizer's list or its ``input_ids``."""
     tokens: Any = encoded.get("input_ids") if isinstance(encoded, Mapping) else encoded
     if hasattr(tokens, "tolist"):  # arrays and tensors
         tokens = tokens.tolist()
@@ -268,7 +268,7 @@ class SplitSummary(Displayed):
     n_missing: int
     """Rows without a text."""
     n_empty: int
-    """Number of texts that contain only white space."""
+    """Number of texts that contain only whitespace."""
     balance: ClassBalance
     lengths: LengthQuantiles
     over_context: ProportionInterval | None
@@ -278,7 +278,7 @@ class SplitSummary(Displayed):
     """Obfuscation profile; None if not requested."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         over, profile = self.over_context, self.obfuscation
         return {
             "name": self.name,

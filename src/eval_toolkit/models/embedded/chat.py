@@ -29,7 +29,7 @@ class ChatFormat:
         return _OPEN in self._template
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return a conversation as text with its control tokens."""
+        """Return a conversation as a string with its control tokens."""
         return "".join(text for text, _ in self._parts(messages))
 
     def encode(self, messages: Sequence[Message], tokenizer: Tokenizer) -> tuple[list[int], str]:
@@ -45,10 +45,10 @@ class ChatFormat:
         return ids + tokenizer.encode(tail), tail
 
     def _parts(self, messages: Sequence[Message]) -> list[tuple[str, bool]]:
-        """Return the texts of a conversation, and whether each is a control token."""
+        """Return the pieces of a conversation, and whether each is a control token."""
         if not self.is_known:
             raise ModelError(
-                "the model has no supported chat template; pass the prompt as text",
+                "the model has no supported chat template; pass the prompt as a string",
                 kind="unsupported",
             )
         turns = [(message.role.value, message.content) for message in messages]

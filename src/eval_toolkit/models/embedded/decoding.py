@@ -42,7 +42,7 @@ class Generated:
 
 @dataclass(slots=True)
 class _Row:
-    """Text being generated."""
+    """A text being generated."""
 
     at: int
     order: Order
@@ -116,7 +116,7 @@ class Decoding:
         return _Row(at, order, cache, stream, draw, order.prompt[cache.length :])
 
     def _step(self, rows: Sequence[_Row], done: dict[int, Generated]) -> list[_Row]:
-        """Run one pass; return the unfinished rows and store the others."""
+        """Run one pass; return the unfinished rows and store the finished ones."""
         self._check()
         segments = [_segment(row.pending[:PIECE], row.cache) for row in rows]
         hidden = self._network.forward(segments)

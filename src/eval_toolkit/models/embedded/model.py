@@ -76,7 +76,7 @@ class EmbeddedModel(BatchedModel):
 
     @property
     def name(self) -> str:
-        """Name in tables."""
+        """Name of the model in tables."""
         return self._name
 
     @property

@@ -175,7 +175,7 @@ class Network:
         return _Layer(norms[0], heads, out, norms[1], gates, down)
 
     def _halves(self, weights: Float32Array) -> Float32Array:
-        """Return rows reordered so that rotated pairs lie half a head apart."""
+        """Return rows reordered so that rotated pairs are half a head apart."""
         heads = weights.reshape(-1, self.head_size // 2, 2, weights.shape[-1])
         return heads.transpose(0, 2, 1, 3).reshape(weights.shape)
 

@@ -42,7 +42,7 @@ class Score:
 
 @dataclass(slots=True)
 class _Tree:
-    """Segment with the columns that predict the tokens of each branch."""
+    """A segment with the columns that predict the tokens of each branch."""
 
     segment: Segment
     item: int
@@ -101,7 +101,7 @@ class Scoring:
         return cache
 
     def _pieces(self, ids: Sequence[int], cache: Cache) -> Iterator[Float32Array]:
-        """Yield the hidden states of a text in pieces, adding it to the cache."""
+        """Yield the hidden states of a text chunk by chunk, adding it to the cache."""
         for at in range(0, len(ids), PIECE):
             piece = np.array(ids[at : at + PIECE])
             positions = cache.length + np.arange(len(piece))
@@ -168,7 +168,7 @@ class Scoring:
     def _foretold(
         self, hidden: Float32Array, which: NDArray[np.intp], targets: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Return the log-probability of each target after column ``which``, and its greediness."""
+        """Return the log-probability of each target after column ``which``, and if it is greedy."""
         logprobs = np.empty(len(targets))
         greedy = np.empty(len(targets), dtype=bool)
         for start in range(0, hidden.shape[1], _COLUMNS):
@@ -186,7 +186,7 @@ class Scoring:
 
 
 def _packs(branches: Sequence[tuple[int, ...]], room: int) -> Iterator[list[tuple[int, ...]]]:
-    """Yield groups of branches that fit into one pass, at least one each."""
+    """Yield groups of branches that fit into one pass, at least one branch each."""
     pack: list[tuple[int, ...]] = []
     used = 0
     for branch in branches:

@@ -1,7 +1,7 @@
 """Byte-level BPE with the "smollm" pre-tokenizer, which splits digits.
 
 Token ids match those of llama.cpp, including in corner cases: bytes without a token (some ASCII
-control characters) are left out.
+control characters) are omitted.
 """
 
 import codecs
@@ -18,7 +18,7 @@ _CONTROL, _NORMAL = 3, 1
 _KNOWN_WORDS = 100_000
 _LONG_WORD = 64
 
-# White space as defined by Unicode; Python's also includes four ASCII separators.
+# Whitespace as defined by Unicode; Python's also includes four ASCII separators.
 _SPACE = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 # Applied after numbers are split off, so that \w without "_" matches only letters.
 _WORDS = re.compile(
@@ -99,7 +99,7 @@ class Tokenizer:
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids, without control tokens."""
+        """Return the text of token ids, without control tokens."""
         return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
 
     def token_bytes(self, token: int) -> bytes:

@@ -39,7 +39,7 @@ class Weights:
 
     @property
     def network(self) -> Network:
-        """Decoded network; the file is released after reading."""
+        """The decoded network; the file is released after reading."""
         with _lock:
             if isinstance(self._source, GGUFFile):
                 self._source = _readable(Network, self._source, self.path)
@@ -72,7 +72,7 @@ def load_weights(path: Path | None) -> Weights:
 
 
 def _readable(read: Callable[[SourceT], ReadT], source: SourceT, path: Path) -> ReadT:
-    """Return the content of a file; errors become `ModelError`."""
+    """Return the content of a file; read errors become `ModelError`."""
     try:
         return read(source)
     except ArtifactError as error:

@@ -20,7 +20,7 @@ Answer = RawCompletion | RawLoglikelihood | Exception
 
 
 class _Sized(Protocol):
-    """Work of one request with its size in a batch."""
+    """Work for one request, with its size in a batch."""
 
     @property
     def place(self) -> int: ...

@@ -15,7 +15,7 @@ _WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")
 
 
 def torch_library() -> ModuleType:
-    """Return torch, which no extra installs since the right build depends on the machine."""
+    """Return torch, which no extra installs because the right build depends on the machine."""
     return require("torch", feature="HuggingFaceModel")
 
 
@@ -27,7 +27,7 @@ def transformers_library() -> ModuleType:
 
 
 class Source:
-    """Folder of weights, or hub model pinned to the commit of a revision."""
+    """Folder with weights, or hub model pinned to the commit of a revision."""
 
     def __init__(self, name_or_path: str, revision: str | None) -> None:
         self.place = name_or_path
@@ -44,7 +44,7 @@ class Source:
         self.revision = Path(config).parent.name
 
     def digest(self) -> str | None:
-        """Return the sha256 of the weight files of a folder; None on the hub."""
+        """Return the SHA-256 hash of the weight files in a folder; None on the hub."""
         if not self.folder:
             return None
         files = sorted(
@@ -97,7 +97,7 @@ def load_module(
 
 
 def module_digest(module: Any) -> str:
-    """Return the sha256 of the weights of a network in memory."""
+    """Return the SHA-256 hash of the weights of a network in memory."""
     torch = torch_library()
     digest = hashlib.sha256()
     for name, tensor in sorted(module.state_dict().items()):

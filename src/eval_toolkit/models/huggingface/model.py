@@ -97,7 +97,7 @@ class HuggingFaceModel(LocalModel):
         **batching: Unpack[_Batching],
     ) -> None:
         if (tokenizer is None) != (model is None):
-            raise InvalidInputError("give `tokenizer` and `model` together, or neither")
+            raise InvalidInputError("pass `tokenizer` and `model` together, or neither")
         if revision is not None and Path(name_or_path).is_dir():
             raise InvalidInputError(
                 f"`revision` is {revision!r}, but a folder has no revisions; omit it"
@@ -127,7 +127,7 @@ class HuggingFaceModel(LocalModel):
 
     @property
     def name(self) -> str:
-        """Last part of the name or path."""
+        """Last component of the name or path."""
         return Path(self.name_or_path).name or self.name_or_path
 
     @property
@@ -221,7 +221,7 @@ class HuggingFaceModel(LocalModel):
         return frozenset(end for end in [*ends, self._tokenizer.eos] if end is not None)
 
     def _answer(self, requests: Sequence[Request]) -> list[Answer]:
-        """Process a batch in the batcher's thread."""
+        """Process a batch in the thread of the batcher."""
         try:
             engine = self._engine
         except ModelError as error:  # the same for all requests; not retried for each

@@ -25,7 +25,7 @@ class Shared:
 
     @property
     def length(self) -> int:
-        """Number of tokens read in the longest row; the last one is never read."""
+        """Number of tokens read in the longest row; its last token is never read."""
         return len(self.context) + max(map(len, self.continuations)) - 1
 
 

@@ -32,7 +32,7 @@ class HubTokenizer:
 
     @property
     def chat_template(self) -> str | None:
-        """Given chat template, or else that of the tokenizer."""
+        """The given chat template, or else that of the tokenizer."""
         own = self._given_template or self._tokenizer.chat_template
         if isinstance(own, dict):  # templates by name
             own = own.get("default")
@@ -82,7 +82,7 @@ class HubTokenizer:
         template = self.chat_template
         if template is None:
             raise ModelError(
-                "the tokenizer has no chat template; pass `chat_template`, or the prompt as text",
+                "the tokenizer has no chat template; pass `chat_template`, or the prompt as a string",
                 kind="unsupported",
             )
         cue = messages[-1].role is Role.ASSISTANT

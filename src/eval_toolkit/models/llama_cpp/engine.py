@@ -129,7 +129,7 @@ class Engine:
         return min(float(found["logprob"]), 0.0), found["top_logprobs"][0]["id"] == token
 
     def prime(self, ids: Sequence[int]) -> None:
-        """Read a prompt into an empty cache for further requests."""
+        """Read a prompt into an empty cache that further requests reuse."""
         self.complete(ids, max_tokens=1, temperature=0.0)
 
     def _probabilities(self, ids: Sequence[int], *, forced: int, n: int) -> dict[str, Any] | None:

@@ -157,7 +157,7 @@ class LlamaCppServer:
         raise ModelError(f"the server did not start: {last}", kind="not_found")
 
     def stop(self) -> None:
-        """Stop the process, by force if necessary; can be called repeatedly."""
+        """Stop the process, by force if necessary; may be called repeatedly."""
         process, self._process, self.base_url = self._process, None, ""
         if process is None:
             return
@@ -174,7 +174,7 @@ class LlamaCppServer:
 
 
 def _serve() -> None:
-    """Serve until standard input closes, e.g. because the parent has died."""
+    """Serve until standard input is closed, e.g. because the parent process has died."""
     settings = json.loads(sys.stdin.readline())
     try:
         server = start_server(Path(settings.pop("path")), **settings)

@@ -112,7 +112,7 @@ class Address:
 
     @property
     def below_v1(self) -> "Address | None":
-        """The address with ``/v1``; None if the address has a path."""
+        """The address with ``/v1`` appended; None if the address has a path."""
         if urlsplit(self.base).path:
             return None
         return replace(self, base=f"{self.base}/v1")
@@ -158,7 +158,7 @@ class Totals:
     """Current limit of concurrent requests."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -271,7 +271,7 @@ class Endpoint:
         return self._key_env
 
     def goes_to(self, model: str) -> str:
-        """Return a message that states where prompts go and which variable contains the key."""
+        """Return a message that states where prompts are sent and which variable has the key."""
         if "aiohttp" not in sys.modules and find_spec("aiohttp") is None:
             _aiohttp()  # raises: without it nothing is sent
         keys = [self._key_env] if self._key_env and os.environ.get(self._key_env) else []
@@ -282,7 +282,7 @@ class Endpoint:
 
     @property
     def counts_tokens(self) -> bool:
-        """Whether requests need an estimate of their tokens."""
+        """Whether requests need an estimate of their number of tokens."""
         return self._budgets[1] is not None
 
     def totals(self) -> Totals:

@@ -55,7 +55,7 @@ _QUOTAS = (
 
 
 class EndpointError(ModelError):
-    """`ModelError` with the delay requested by the server."""
+    """`ModelError` with the delay that the server asked for."""
 
     def __init__(
         self,

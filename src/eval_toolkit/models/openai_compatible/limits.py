@@ -42,7 +42,7 @@ class Budget:
         self._then = clock()
 
     def wait_for(self, amount: float) -> float:
-        """Return the seconds until the amount is available; 0.0 for now."""
+        """Return the seconds until the amount is available; 0.0 if it is available now."""
         now = self._clock()
         self._level = min(self._burst, self._level + (now - self._then) * self._rate)
         self._then = now

@@ -278,7 +278,7 @@ class OpenAICompatible:
         return f"OpenAICompatible({self._dialect.model!r}, {self._endpoint.address.shown!r})"
 
     def describe(self) -> dict[str, Any]:
-        """Return all settings that may change the answers, without the key and speed settings."""
+        """Return all settings that may change the answers, without key and speed settings."""
         return {
             "kind": "openai_compatible",
             "model": self._dialect.model,
@@ -429,7 +429,7 @@ class OpenAICompatible:
                 raise
             raise ModelError(
                 f"the log-likelihood after a conversation needs the server's template, and {error}; "
-                "format the prompt as text instead (formatter 'concat', or a chat template)",
+                "format the prompt as a string instead (formatter 'concat', or a chat template)",
                 kind="unsupported",
             ) from None
 

@@ -39,7 +39,7 @@ class Capability:
         return self.detail if self.latency_s is None else f"{self.detail} in {self.latency_s:.2f} s"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -81,7 +81,7 @@ class EndpointReport:
         raise KeyError(name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "model": self.model,
             "base_url": self.base_url,

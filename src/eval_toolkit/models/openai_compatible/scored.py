@@ -90,7 +90,7 @@ class ScoredText:
                     continue
                 if number > best + _ABOVE_BEST:
                     raise garbled(
-                        f"a log-probability of {number}, above that of the likeliest token ({best})"
+                        f"a log-probability of {number}, above that of the most likely token ({best})"
                     )
                 greedy = greedy and number >= best - 1e-6
         return Score(math.fsum(min(number, 0.0) for number in numbers), len(numbers), greedy, start)
@@ -111,7 +111,7 @@ def is_logprob(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    """Return whether a value is a number that fits a float."""
+    """Return whether a value is a number that fits in a float."""
     return type(value) is float or (type(value) is int and value.bit_length() < 1024)
 
 
@@ -226,7 +226,7 @@ def _is_id(token: str) -> bool:
 
 
 def _counted(texts: list[ScoredText], n_prompt: int | None) -> list[ScoredText]:
-    """Return the texts if every prompt token has a log-probability."""
+    """Return the scored texts if every prompt token has a log-probability, else None."""
     n_numbers = sum(len(one.logprobs) for one in texts)
     if n_prompt is not None and n_numbers < n_prompt:
         raise garbled(f"{n_numbers} log-probabilities for {n_prompt} prompt tokens")
@@ -257,7 +257,7 @@ def in_order(payload: Mapping[str, Any], n: int) -> list[dict[str, Any]]:
 
 
 def read_echo(choices: Sequence[Mapping[str, Any]], n_prompt: int | None) -> list[ScoredText]:
-    """Return the texts in answers with ``echo`` and ``logprobs``, one per prompt."""
+    """Return the scored texts in answers with ``echo`` and ``logprobs``, one per prompt."""
     count = n_prompt if len(choices) == 1 else None  # for several prompts only the sum is known
     return _counted([_echo(choice, count) for choice in choices], n_prompt)
 
@@ -265,7 +265,7 @@ def read_echo(choices: Sequence[Mapping[str, Any]], n_prompt: int | None) -> lis
 def read_prompt_logprobs(
     choices: Sequence[Mapping[str, Any]], texts: Sequence[str], n_prompt: int | None
 ) -> list[ScoredText]:
-    """Return the texts in ``prompt_logprobs``, one per prompt ("" if unknown)."""
+    """Return the scored texts in ``prompt_logprobs``, one per prompt ("" if unknown)."""
     read = [_prompt_logprobs(*pair) for pair in zip(choices, texts, strict=True)]
     return _counted(read, n_prompt)
 

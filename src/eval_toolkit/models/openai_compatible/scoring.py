@@ -49,7 +49,7 @@ class Once(Generic[T]):
 
 
 class Work:
-    """Total usage of several requests for one answer."""
+    """Total usage of the requests behind one answer."""
 
     __slots__ = ("cached_tokens", "completion_tokens", "latency_s", "prompt_tokens", "tries")
 
@@ -118,7 +118,7 @@ class Server:
         return await self._complete({**body, "logprobs": 1, **fields}, 1, work)
 
     async def tokens(self, text: str, *, special: bool = True) -> tuple[list[int], list[str]]:
-        """Return the ids and texts of a text's tokens ("" if unknown)."""
+        """Return the ids and strings of a text's tokens ("" if unknown)."""
         # One body for both servers: llama.cpp reads `content`, vLLM reads `prompt`.
         body = self.dialect.encode(
             {

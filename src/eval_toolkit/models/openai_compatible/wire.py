@@ -101,7 +101,7 @@ class Generated:
         return Generated(text, finish_reason, self.reasoning, self.reasoning_tokens, self.tops)
 
     def without_cue(self, cue: str) -> "Generated":
-        """Return the text without a repeated cue."""
+        """Return the text without the cue, if the model repeated it."""
         if cue and self.text.startswith(cue):
             return self._with_text(self.text[len(cue) :], self.finish_reason)
         return self

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.models.responses.answered import Completion, Loglikelihood
     from eval_toolkit.models.responses.fields import ErrorInfo, ResponseType, Usage
     from eval_toolkit.models.responses.raw import RawCompletion, RawLoglikelihood
     from eval_toolkit.models.responses.reasoning import REASONING_TAGS, ReplyParts, split_reasoning
+    from eval_toolkit.models.responses.samples import Completion, Loglikelihood
 
 __all__ = [
     "REASONING_TAGS",
@@ -32,7 +32,7 @@ __all__ = [
 __getattr__ = names_on_use(
     __name__,
     {
-        "answered": "Completion Loglikelihood",
+        "samples": "Completion Loglikelihood",
         "fields": "ErrorInfo ResponseType Usage",
         "raw": "RawCompletion RawLoglikelihood",
         "reasoning": "REASONING_TAGS ReplyParts split_reasoning",

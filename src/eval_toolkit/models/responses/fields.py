@@ -119,7 +119,7 @@ class ErrorInfo:
         object.__setattr__(self, "message", storable(self.message, "message"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod
@@ -137,7 +137,7 @@ def one(name: str, value: Any, other: str, alias: Any, default: Any = ABSENT) ->
             raise InvalidInputError(f"`{name}` is missing")
         return default
     if value is not ABSENT and value != alias:
-        raise InvalidInputError(f"`{name}` and `{other}` are the same field; give only one")
+        raise InvalidInputError(f"`{name}` and `{other}` are the same field; pass only one")
     return alias
 
 
@@ -150,14 +150,14 @@ def count(name: str, value: Any, other: str, alias: Any) -> int | None:
 
 
 def storable(text: Any, name: str) -> str:
-    """Return a text that can be stored; raise if it is not text."""
+    """Return a string that can be stored; raise if it is not a string."""
     if not isinstance(text, str):
-        raise InvalidInputError(f"`{name}` is {text!r}; it must be text")
+        raise InvalidInputError(f"`{name}` is {text!r}; it must be a string")
     return whole_text(text)
 
 
 def encoded_numbers(numbers: Iterable[float]) -> list[float | str]:
-    """Return log-probabilities as strict JSON, read back by `Fields.from_dict`."""
+    """Return log-probabilities as strict JSON; `Fields.from_dict` reads them back."""
     return [_NEGATIVE_INFINITY if number == -math.inf else number for number in numbers]
 
 
@@ -188,7 +188,7 @@ class Fields:
         return f"{type(self).__name__}({shown})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; `from_dict` reads them back."""
+        """Return a JSON-serialisable dict, which `from_dict` reads back."""
         return {name: _json(getattr(self, name)) for name in self.__slots__}
 
     def model_dump(self) -> dict[str, Any]:

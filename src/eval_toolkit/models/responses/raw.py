@@ -215,7 +215,7 @@ class Scored(Fields):
 
     @property
     def by_choice(self) -> dict[str, float]:
-        """Log-likelihood by choice; the first one of equal choices."""
+        """Log-likelihood by choice; the first one if choices are equal."""
         return dict(zip(reversed(self.choices), reversed(self._numbers), strict=True))
 
     @property
@@ -224,7 +224,7 @@ class Scored(Fields):
         return dict(zip(self.choices, self.n_tokens or (), strict=False))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; the logarithm of 0 is ``"-inf"``."""
+        """Return a JSON-serialisable dict; the logarithm of 0 is ``"-inf"``."""
         payload = Fields.to_dict(self)
         return {"loglikelihoods": encoded_numbers(payload.pop("_numbers")), **payload}
 

@@ -54,7 +54,7 @@ _BARE_CHANNELS = re.compile(r"\s*analysis(.*?)assistantfinal(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class ReplyParts:
-    """Reply divided into reasoning and answer.
+    """A reply divided into reasoning and answer.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def checked_tags(tags: Any) -> tuple[tuple[str, str], ...]:
                 "('<think>', '</think>')"
             )
         if not all(isinstance(tag, str) and tag.strip() for tag in pair):
-            raise InvalidInputError(f"reasoning_tags[{at}] is {pair!r:.60}; both must be text")
+            raise InvalidInputError(f"reasoning_tags[{at}] is {pair!r:.60}; both must be strings")
     return tuple((str(opening), str(closing)) for opening, closing in tags)
 
 
@@ -201,7 +201,7 @@ def _closing(opening: re.Match[str], tags: tuple[tuple[str, str], ...]) -> re.Pa
 
 
 def _closed_alone(text: str, tags: tuple[tuple[str, str], ...]) -> re.Match[str] | None:
-    """Return the last closing tag if there is no opening one."""
+    """Return the last closing tag if there is no opening tag."""
     if _pattern(tuple(opening for opening, _ in tags)).search(text):
         return None
     found = None

@@ -21,9 +21,9 @@ from eval_toolkit.errors import (
     MissingExtraError,
     ModelError,
 )
-from eval_toolkit.models.asking import Place, ask
 from eval_toolkit.models.patience import PATIENCE_S, Patience, be_patient
 from eval_toolkit.models.payloads import Response, checked_response
+from eval_toolkit.models.request_positions import Place, ask
 from eval_toolkit.models.requests import Request, request_hash
 from eval_toolkit.models.responses import ErrorInfo
 from eval_toolkit.models.runner.jobs import Job, JobResult, JobResults, Key
@@ -251,7 +251,7 @@ class _Asking:
         return found
 
     async def run(self, n_workers: int) -> None:
-        """Run until nothing is pending; the first exception of a worker stops all."""
+        """Run until no job is pending; the first exception in a worker stops all of them."""
         workers = [asyncio.create_task(self._work()) for _ in range(n_workers)]
         if not workers:
             return
@@ -380,7 +380,7 @@ def _error_info(failure: Exception) -> ErrorInfo:
 
 
 def _in_a_thread(work: Callable[[], Coroutine[Any, Any, JobResults]]) -> JobResults:
-    """Run in a new loop in another thread; an interrupt ends both."""
+    """Run in a new event loop in another thread; an interrupt ends both."""
     begun = threading.Event()
     ended: Future[JobResults] = Future()  # a pool may lose a thread whose start is interrupted
     under_way: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []

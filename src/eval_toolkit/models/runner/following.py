@@ -54,14 +54,14 @@ class RequestCounts(Displayed):
     completion_tokens: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         told = {name: getattr(self, name) for name in self.__slots__}
         return told | {"reasons": [list(reason) for reason in self.reasons]}
 
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """Finished request, truncated for display.
+    """A finished request, truncated for display.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class JournalEntry:
         return self.error is None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -175,7 +175,7 @@ def read_on(path: Path, since: JournalSoFar) -> JournalSoFar:
 
 
 def last_entries(path: Path, n: int) -> list[JournalEntry]:
-    """Return the last finished requests, latest last, reading no more than needed."""
+    """Return the most recent finished requests, latest last, reading no more than needed."""
     entries: list[JournalEntry] = []
     stream = _opened(path)
     if stream is None:

@@ -50,7 +50,7 @@ class Job:
 
     def __post_init__(self) -> None:
         if not isinstance(self.unit_id, str) or not self.unit_id:
-            raise InvalidInputError(f"`unit_id` is {self.unit_id!r}; it must be a nonempty text")
+            raise InvalidInputError(f"`unit_id` is {self.unit_id!r}; it must be a non-empty string")
         object.__setattr__(self, "attempt", integer(self.attempt, "attempt"))
         if not isinstance(self.request, (GenerateRequest, LoglikelihoodRequest)):
             raise InvalidTypeError(
@@ -58,7 +58,7 @@ class Job:
                 "a GenerateRequest or a LoglikelihoodRequest"
             )
         if not isinstance(self.step, str):
-            raise InvalidTypeError(f"`step` must be text, got {self.step!r}")
+            raise InvalidTypeError(f"`step` must be a string, got {self.step!r}")
 
     @property
     def key(self) -> Key:
@@ -108,7 +108,7 @@ class JobResult:
         return self.error is None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "unit_id": self.job.unit_id,
             "attempt": self.job.attempt,
@@ -169,7 +169,7 @@ class JobResults(Sequence[JobResult]):
         return sum(outcome.reused for outcome in self.outcomes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return counts and notes as plain JSON types, without the answers."""
+        """Return counts and notes as a JSON-serialisable dict, without the answers."""
         return {
             "n_jobs": len(self),
             "n_errors": self.n_errors,

@@ -80,7 +80,7 @@ class Entry:
 
     @classmethod
     def of(cls, outcome: JobResult) -> "Entry":
-        """Return the entry of an outcome, with secrets removed from its error."""
+        """Return the entry for an outcome, with secrets removed from its error."""
         job, response, error = outcome.job, outcome.response, outcome.error
         return cls(
             *job.key,
@@ -194,7 +194,7 @@ class Journal:
             entries.n_garbled += 1
 
     def describe(self, **head: Any) -> None:
-        """Set further content of the first line, before it is written."""
+        """Set additional content of the first line before it is written."""
         self._head |= redact_secrets(head)
 
     def append(self, entry: Entry) -> None:

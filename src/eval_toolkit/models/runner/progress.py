@@ -18,7 +18,7 @@ _TELL_EVERY_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress of a run at one moment.
+    """Progress of a run at one point in time.
 
     Examples
     --------
@@ -62,7 +62,7 @@ OnProgress: TypeAlias = Callable[[Progress], object]
 
 
 class Tally:
-    """Counter that reports to a function at most ten times a second."""
+    """Counter that reports to a callback at most ten times a second."""
 
     def __init__(
         self,

@@ -82,7 +82,7 @@ def rounded(value: float, digits: int = 4) -> float:
 
 
 def significant(values: Sequence[float] | np.ndarray[Any, Any], digits: int = 5) -> list[float]:
-    """Round numbers to the precision visible on an axis over their range.
+    """Round numbers to the precision that is visible on an axis spanning their range.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def finished(
 
 
 def heading(value: object, name: str) -> str:
-    r"""Return a text argument that is safe as an axis title or in tooltips.
+    r"""Return a string that is safe as an axis title or in tooltips.
 
     Vega-Lite inserts these titles into expressions and escapes quotes, but not backslashes, so
     that a title could end its string literal. A similar-looking character replaces backslashes.
@@ -180,7 +180,7 @@ def heading(value: object, name: str) -> str:
 
 def _size(figsize: tuple[float, float]) -> tuple[int, int]:
     if not isinstance(figsize, Sequence) or isinstance(figsize, str) or len(figsize) != 2:
-        raise InvalidInputError(f"`figsize` is {figsize!r:.80}; give width and height in inches")
+        raise InvalidInputError(f"`figsize` is {figsize!r:.80}; pass width and height in inches")
     sizes = [
         validation.number(value, f"figsize[{place}]", low=0.5, high=100.0)
         for place, value in enumerate(figsize)

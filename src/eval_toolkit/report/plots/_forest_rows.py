@@ -101,7 +101,7 @@ class Rows:
         return layers
 
     def points(self, *, open_at: float | None) -> list[Any]:
-        """Draw the values; undecided ones, or whose interval contains ``open_at``, are hollow."""
+        """Draw the values; undecided ones, and those whose interval contains ``open_at``, are hollow."""
         layers = []
         for verdict, colour in _COLOURS.items():
             own = [record for record in self._known if self._verdicts[record["name"]] == verdict]
@@ -166,7 +166,7 @@ _SIGNS = {"better": "↑", "worse": "↓", "different": "≠"}
 
 
 def _is_clear(record: Mapping[str, Any], verdict: str, open_at: float | None) -> bool:
-    """Return whether a point is filled: its verdict, else its interval, is decisive."""
+    """Return whether a point is filled: its verdict, or else its interval, is decisive."""
     if verdict:
         return verdict != "undecided"
     return open_at is None or ("low" in record and not record["low"] <= open_at <= record["high"])
@@ -190,12 +190,12 @@ def _record(row: Estimate, *, signed: bool = False) -> dict[str, Any]:
 
 
 def _width(text: str) -> int:
-    """Estimate the width of a text in pixels at size 11 in a wide font such as DejaVu Sans."""
+    """Estimate the width in pixels of a string at size 11 in a wide font such as DejaVu Sans."""
     return round(sum(4.3 if c in " .,[]" else 9.2 if c in "+−=" else 7.0 for c in text))
 
 
 def _span(rows: list[Estimate], reference: float | None, *, bars: bool) -> list[float]:
-    """Return the limits of the axis: all intervals with a margin, and zero under bars."""
+    """Return the limits of the axis: all intervals with a margin, and zero if there are bars."""
     found = [
         number for row in rows for number in (row.value, row.low, row.high) if number is not None
     ]

@@ -82,7 +82,7 @@ class Axes:
         return [marked.encode(tooltip=tooltip), text.encode(text="text:N")]
 
     def notes(self, text: str, *, right: bool, baseline: bool) -> list[Any]:
-        """Write the curve's name in an empty corner, and the meaning of the grey curve below it."""
+        """Write the name of the curve in an empty corner, and the meaning of the grey curve below it."""
         alt = self._alt
         lines: list[tuple[str, dict[str, str], int]] = [(text, {}, -16 if baseline else 0)]
         if baseline:

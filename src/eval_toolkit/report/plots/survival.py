@@ -232,7 +232,7 @@ def _together(
 
 
 class _Axes:
-    """Time and share axes, with room below for the numbers at risk."""
+    """Time and share axes, with space below for the numbers at risk."""
 
     def __init__(
         self,

@@ -82,7 +82,7 @@ def _unit(values: FloatArray) -> FloatArray:
 
 
 def _farthest_first(x: FloatArray, y: FloatArray, limit: int) -> list[int]:
-    """Return ascending indices of the points to keep."""
+    """Return the ascending indices of the points to keep."""
     last = len(x) - 1
     kept = {0, last}
     heap = [_farthest(x, y, 0, last)]
@@ -96,7 +96,7 @@ def _farthest_first(x: FloatArray, y: FloatArray, limit: int) -> list[int]:
 
 
 def _farthest(x: FloatArray, y: FloatArray, first: int, end: int) -> tuple[float, int, int, int]:
-    """Return minus the distance of the point farthest from the chord, its index, and the chord."""
+    """Return the negated distance of the point farthest from the chord, its index, and the chord."""
     if end - first < 2:
         return 0.0, first, first, end
     dx, dy = x[first + 1 : end] - x[first], y[first + 1 : end] - y[first]

@@ -112,7 +112,7 @@ def _named(runs: Sequence[ListedRun], name: str) -> ListedRun:
 
 
 def _check_place(target: Path, out: str | Path) -> None:
-    """Raise if the target contains files that were not written by an export."""
+    """Raise if the target folder contains files that were not written by an export."""
     if not target.exists():
         return
     if not target.is_dir():
@@ -199,7 +199,7 @@ class _Site:
         return name
 
     def report(self, run: ListedRun) -> _Line:
-        """Write the report of a run; a run that cannot be shown is listed with the reason."""
+        """Write the report of a run; if that fails, the run is listed with the reason."""
         if run.state != "complete":
             return _Line(run=run, why_not=without_folders(run.reason or run.state))
         try:

@@ -21,7 +21,7 @@ _REFRESH_S = 2
 
 
 def show(request: "Request") -> "Response":
-    """Return the changing part of the page, and whether to keep polling."""
+    """Return the dynamic part of the page, and whether to keep polling."""
     from starlette.responses import HTMLResponse
 
     viewer: Viewer = request.app.state.viewer

@@ -1,4 +1,4 @@
-"""Removal of local paths from stored data before sharing."""
+"""Removal of local paths from stored data before it is shared."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ _OF_DATA = ("artifacts", "leakage_report", "leakage_report_before_drop")
 
 
 class Places:
-    """Unique display names of files without their paths.
+    """Unique display names for files, without their paths.
 
     Examples
     --------
@@ -31,7 +31,7 @@ class Places:
         self._names: dict[str, str] = {}
 
     def named(self, path: str) -> str:
-        """Return the name of a file or folder; other text is returned unchanged."""
+        """Return the name of a file or folder; other strings are returned unchanged."""
         if path not in self._names and _FULL.fullmatch(path):
             last = PureWindowsPath(path).name or path  # handles both kinds of separators
             n = sum(PureWindowsPath(other).name == last for other in self._names)
@@ -52,7 +52,7 @@ class Places:
         return shlex.join(told) if told != words else line
 
     def within(self, value: Any) -> Any:
-        """Return settings with texts that are absolute or known paths replaced by names."""
+        """Return settings in which absolute or known paths are replaced by names."""
         if isinstance(value, Mapping):
             return {
                 self.within(key): one if key in _OF_DATA else self.within(one)
@@ -78,7 +78,7 @@ def without_folders(text: str) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SharedRun(Run):
-    """Run without local paths in its command, settings and reasons; its data are unchanged."""
+    """A run without local paths in its command, settings and reasons; its data are unchanged."""
 
     @classmethod
     def of(cls, run: Run) -> "SharedRun":

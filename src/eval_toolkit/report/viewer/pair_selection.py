@@ -27,7 +27,7 @@ from eval_toolkit.runs import Run
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """Comparison requested by a URL."""
+    """A comparison requested by a URL."""
 
     a: str = ""
     b: str = ""
@@ -45,7 +45,7 @@ class Asked:
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> tuple["Asked", list[str]]:
-        """Return the requested comparison, and notes on invalid parts."""
+        """Return the requested comparison, and notes on invalid parts of the URL."""
         subject = whole_number(given.get("subject"))
         threshold = finite(given.get("threshold", "0.5"))
         show, sort = given.get("show", ""), given.get("sort", "")
@@ -74,7 +74,7 @@ class Asked:
         ), ignored
 
     def address(self, where: str = "/compare", /, **more: Any) -> str:
-        """Return the URL of this comparison with some values changed."""
+        """Return the URL of this comparison with some parameters changed."""
         plain = Asked()
         query = [
             (name, value)
@@ -86,7 +86,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two finished runs with their comparable subjects."""
+    """Two finished runs, and the slices and scorers that can be compared."""
 
     a: ListedRun
     b: ListedRun
@@ -139,7 +139,7 @@ class Pair:
         )
 
     def rule(self, found: Joined, column: str, threshold: float) -> Rule:
-        """Return the rule that decides whether a value of a column is right."""
+        """Return the rule that decides whether a value in a column counts as right."""
         if found.labels is not None:
             return Rule("threshold", threshold)
         in_a, in_b = self.columns[column]

@@ -150,7 +150,7 @@ class Joined:
 
 
 def _among(rows: NDArray[np.int32], wanted: Sequence[int]) -> NDArray[np.bool_]:
-    """Return which rows are included, by a lookup table instead of sorting."""
+    """Return which rows are included, using a lookup table instead of sorting."""
     if isinstance(wanted, range):
         return np.asarray((rows >= wanted.start) & (rows < wanted.stop))
     numbers = np.asarray(wanted, dtype=np.int64)

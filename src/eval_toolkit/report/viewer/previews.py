@@ -1,4 +1,4 @@
-"""Beginnings of the texts of records for lists: input, answer and reference."""
+"""First characters of the texts of records, for lists: input, answer and reference."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,8 +24,8 @@ def previews(
 ) -> Mapping[int, Mapping[str, str]]:
     """Return the beginnings of the texts of records.
 
-    Texts are keyed by record number and name; absent ones are left out. In very large runs, the
-    answers of scattered records are left out, since reading them would delay the page.
+    Texts are keyed by record number and name; absent ones are omitted. In very large runs, the
+    answers of scattered records are omitted, since reading them would delay the page.
     """
     texts = _of_units(store, shape, found, [name for name in _STORED if name in wanted])
     rows = [record.row for record in found]
@@ -42,7 +42,7 @@ def previews(
 def _of_units(
     store: Store, shape: Shape, found: Sequence[Record], wanted: Sequence[str]
 ) -> dict[int, dict[str, str]]:
-    """Return texts of the table of units by record; all names in the query are our own."""
+    """Return texts from the table of units by record; all names in the query are our own."""
     stored, ids = shape.units, list(dict.fromkeys(record.unit_id for record in found))
     columns = [] if stored is None else [name for name in wanted if name in stored.columns]
     if stored is None or not columns or not ids:
@@ -70,7 +70,7 @@ def _of_units(
 
 
 def _shown(store: Store, folder: Path, found: Sequence[Record]) -> dict[int, Mapping[str, str]]:
-    """Return the texts that the run's kind shows of each record."""
+    """Return the texts that the run's kind displays for each record."""
     places = [
         Place(
             slice=record.slice,

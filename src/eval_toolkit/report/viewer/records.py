@@ -152,7 +152,7 @@ def shape_of(store: Store, path: Path) -> Shape:
 
 
 def _units(store: Store, run: Run) -> StoredUnits | None:
-    """Return the run's units; None if they cannot be read, since the rest can still be shown."""
+    """Return the run's units; None if they cannot be read, so that the rest can still be shown."""
     try:
         return stored_units(run.path, run.manifest, store.columns_of)
     except ArtifactError:
@@ -168,7 +168,7 @@ def _label_names(run: Run) -> dict[float, str]:
 
 
 def _known(named: Any, there: Mapping[str, str], suffixes: Sequence[str]) -> dict[str, str]:
-    """Return the columns in both the manifest and the file; no other names reach SQL."""
+    """Return the columns in both the manifest and the file; no other names are used in SQL."""
     return {
         str(name): stored
         for name, stored in (named.items() if isinstance(named, Mapping) else ())
@@ -250,7 +250,7 @@ def _conditions(shape: Shape, wanted: Filter) -> tuple[list[str], list[Any]]:
 
 
 def _of_status(shape: Shape, wanted: Filter) -> str:
-    """Return the SQL condition of a status: for the chosen column, else any, or all for "ok"."""
+    """Return the SQL condition for a status: in the chosen column, else in any ("ok": in all)."""
     chosen = shape.columns.get(wanted.column)
     stored = [chosen] if chosen is not None else list(shape.columns.values())
     if not stored:

@@ -89,7 +89,7 @@ def _statistics(viewer: Viewer, a: ListedRun, b: ListedRun) -> Told | None:
 def case_words(rule: Rule, words: Words) -> dict[str, str]:
     """Return the display names of the cases.
 
-    A target of rollouts holds or fails.
+    The target of a rollout holds or fails.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def case_words(rule: Rule, words: Words) -> dict[str, str]:
 
 
 def shown(value: float | str | None, sign: str = "") -> str:
-    """Format a value: whole numbers without decimals, text on one line.
+    """Format a value: whole numbers without decimals, strings on one line.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def _tabs(these: Chosen, words: Mapping[str, str]) -> list[dict[str, Any]]:
 def _lines(
     viewer: Viewer, these: Chosen, words: Mapping[str, str], start: int
 ) -> list[dict[str, Any]]:
-    """Return the table rows of pairs; B's table is read only for reasons of missing values."""
+    """Return the table rows for pairs; B's table is read only for reasons of missing values."""
     asked, found, pair = these.asked, these.found, these.pair
     places = these.places[start : start + asked.size]
     in_a, in_b = pair.columns[asked.column]

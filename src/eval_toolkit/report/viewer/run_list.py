@@ -56,7 +56,7 @@ class ListedRun:
     items: str = ""
     """Hash of the evaluated units; "" if unknown."""
     cost: float | None = None
-    """Cost of all requests, with those of judges; None without prices."""
+    """Cost of all requests, with those of judges; None if there are no prices."""
     tokens: int = 0
     seconds: float | None = None
     """Duration of the evaluation."""
@@ -66,7 +66,7 @@ class ListedRun:
 
     @property
     def shown_state(self) -> str:
-        """Displayed state; an altered run is never called complete."""
+        """Displayed state; an altered run is never displayed as complete."""
         return "altered" if self.altered else self.state
 
 
@@ -224,7 +224,7 @@ def _measured(run: Run) -> dict[str, Any]:
 
 
 def _spent(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a run took, including its judges."""
+    """Return the requests, tokens and cost of a run, including its judges."""
     judges = manifest.get("judges")
     told = [manifest, *(judges.values() if isinstance(judges, Mapping) else ())]
     usages = [

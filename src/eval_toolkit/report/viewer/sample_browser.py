@@ -147,14 +147,14 @@ def read_filter(given: Mapping[str, str], shape: Shape) -> tuple[Filter, list[st
 
 
 def _asked_columns(given: Mapping[str, str], shape: Shape) -> tuple[str, ...]:
-    """Return the columns requested by a URL, in the order of the page."""
+    """Return the columns requested by a URL, in display order."""
     several = getattr(given, "getlist", None)  # the query of a request, else a plain mapping
     asked = several("col") if several else [given["col"]] if "col" in given else []
     return tuple(name for name in _column_names(shape) if name in asked)
 
 
 def _column_names(shape: Shape) -> list[str]:
-    """Return everything that can be shown of a record, in order; parts and values are prefixed."""
+    """Return all displayable columns of a record, in order; parts and values are prefixed."""
     parts = [f"part.{name}" for name in shape.parts]
     return [*TEXTS, "slice", "scorer", *parts, *(f"value.{name}" for name in shape.columns)]
 
@@ -184,7 +184,7 @@ def address(run: ListedRun, name: str, wanted: Filter, **more: object) -> str:
 
 
 def _is_shown(name: str, wanted: Filter) -> bool:
-    """Return whether a column is requested, or nothing is."""
+    """Return whether a column is requested, or no column is."""
     return not wanted.columns or name in wanted.columns
 
 
@@ -231,7 +231,7 @@ def _heads(
 def _choices(
     shape: Shape, wanted: Filter, columns: Sequence[str], texts: Mapping[int, Mapping[str, str]]
 ) -> list[dict[str, Any]]:
-    """Return the columns that can be shown, and whether they are."""
+    """Return the columns that can be displayed, and whether each one is."""
     there = [name for name in TEXTS if any(name in own for own in texts.values())]
     usual = {*there, *_parts(shape), *(f"value.{name}" for name in columns)}
     usual |= {name for name in ("slice", "scorer") if len(shape.values[name]) != 1}
@@ -256,7 +256,7 @@ def _tabs(
     rows: Sequence[int],
     words: Words,
 ) -> list[dict[str, Any]]:
-    """Return the links to the records of each verdict, with their numbers."""
+    """Return links to the records with each verdict, with their numbers."""
     counts = {} if verdicts is None else verdicts.counts(rows)
     if not counts:
         return []
@@ -283,7 +283,7 @@ def _sorts(run: ListedRun, wanted: Filter, size: int) -> list[dict[str, Any]]:
 
 
 def _judged(verdicts: Verdicts, shape: Shape, words: Words) -> str:
-    """Return what a verdict means, in words; "" without verdicts."""
+    """Describe the meaning of a verdict; "" without verdicts."""
     column, rule = verdicts.column, verdicts.rule
     if rule.kind == "threshold":
         at = (
@@ -343,7 +343,7 @@ def _lines(
 
 
 def _whole_columns(found: Sequence[Record], columns: Sequence[str]) -> set[str]:
-    """Return the columns of whole numbers, which are shown without decimals."""
+    """Return the columns of integers, which are shown without decimals."""
     broken = {
         one.name
         for record in found
@@ -362,7 +362,7 @@ def _shown(value: float | str | None, whole: bool, names: Mapping[float, str] = 
 
 
 def whole_number(text: str | None) -> int | None:
-    """Parse a whole number from a URL; None if it is invalid or too long."""
+    """Parse an integer from a URL; None if it is invalid or too long."""
     return int(text) if text and len(text) <= 12 and text.isdecimal() and text.isascii() else None
 
 

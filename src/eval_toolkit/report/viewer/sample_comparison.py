@@ -1,4 +1,4 @@
-"""Page of one unit in two runs, side by side."""
+"""Page that shows one unit of two runs, side by side."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

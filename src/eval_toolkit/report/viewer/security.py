@@ -120,7 +120,7 @@ class Guard:
     def _refused(
         self, scope: Scope, headers: Mapping[bytes, list[bytes]]
     ) -> tuple[int, str] | None:
-        """Return the refusal of a request with a wrong host or method, token or not; else None."""
+        """Return the rejection of a request with a wrong host, method or token; None to accept it."""
         hosts = headers.get(b"host", [])
         port = _port(scope)
         known = {f"{name}:{port}".encode() for name in ("127.0.0.1", "localhost")}
@@ -132,7 +132,7 @@ class Guard:
         return None
 
     def _token_in_address(self, scope: Scope) -> bytes | None:
-        """Return the token given in the URL; it is accepted on the first page only."""
+        """Return the token given in the URL, which is accepted on the first page only."""
         if scope["path"] != "/":
             return None
         given = dict(_query(scope)).get("token")

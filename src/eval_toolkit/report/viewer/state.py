@@ -29,7 +29,7 @@ _JOINED_BYTES = 72 << 20
 
 
 class NotFoundError(LookupError):
-    """URL that refers to nothing in this viewer."""
+    """A URL that does not match anything in this viewer."""
 
 
 class Kept(Generic[_T]):
@@ -74,7 +74,7 @@ class Kept(Generic[_T]):
 
 @dataclass(frozen=True)
 class Viewer:
-    """Viewer of one folder of runs."""
+    """A viewer for one folder of runs."""
 
     runs: RunList
     store: Store
@@ -95,7 +95,7 @@ class Viewer:
 
     @classmethod
     def of(cls, folder: str | Path) -> "Viewer":
-        """Return a viewer of the runs below a folder."""
+        """Return a viewer for the runs below a folder."""
         runs = RunList(Path(folder))
         return cls(
             runs, Store(runs.folder), Kept(32, 48 << 20), Kept(64, 64), Kept(64, _ORDERS_BYTES)

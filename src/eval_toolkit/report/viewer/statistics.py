@@ -1,4 +1,4 @@
-"""Paired statistics of two runs as ``eval-toolkit compare`` prints them, cached."""
+"""Paired statistics of two runs as printed by ``eval-toolkit compare``, cached."""
 
 import json
 import subprocess
@@ -26,7 +26,7 @@ _WAIT_S = 1.5
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """Result of a comparison, as the command reports it."""
+    """Result of a comparison, as printed by the command."""
 
     lead: Sequence[str] = ()
     """Summary sentences, the answer first."""
@@ -38,7 +38,7 @@ class Told:
     """Whether the reason is a bug."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON types."""
+        """Return a JSON-serialisable dict."""
         return {
             "lead": list(self.lead),
             "tables": list(map(json_table, self.tables)),
@@ -49,7 +49,7 @@ class Told:
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> "Told":
-        """Restore the object that `to_dict` converted."""
+        """Return the object for a dict made by `to_dict`."""
         tables = list(map(table_of_json, told["tables"]))
         rest = {name: told[name] for name in ("lead", "notes", "refused", "bug")}
         return cls(tables=tables, **rest)
@@ -111,7 +111,7 @@ class Statistics:
         """Return the statistics of two runs, or None while they are being computed.
 
         The key differs whenever a run differs. Comparisons of many records run in a separate
-        process. By default a small comparison is waited for a moment, at its first request.
+        process. By default, the first request waits briefly for a small comparison.
         """
         with self._lock:
             job = self._jobs.get(key)

@@ -24,7 +24,7 @@ _MEMORY = "256MB"
 
 
 class TooLongError(ArtifactError):
-    """Query that exceeded its time limit."""
+    """A query exceeded its time limit."""
 
 
 class Store:
@@ -118,7 +118,7 @@ class Store:
 
 
 def _opened(folder: Path) -> "duckdb.DuckDBPyConnection":
-    """Return an in-memory database that reads below one folder and has a locked configuration."""
+    """Return an in-memory database restricted to files below a folder, with locked configuration."""
     import duckdb
 
     made = duckdb.connect(

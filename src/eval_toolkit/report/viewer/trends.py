@@ -1,4 +1,4 @@
-"""Trend of each task: the main metric of its runs in the order of time."""
+"""Trend of each task: the main metric of its runs in chronological order."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _POINTS_AT_MOST = 30
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """Run in a trend, at a place of the drawing."""
+    """A run in a trend, with its position in the drawing."""
 
     run: ListedRun
     cell: Cell
@@ -29,7 +29,7 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Trend:
-    """Runs on the same units with the same main metric, the earliest first."""
+    """Runs on the same units with the same main metric, earliest first."""
 
     slice: str
     metric: str
@@ -42,12 +42,12 @@ class Trend:
 
     @property
     def points(self) -> list[Point]:
-        """All points, the earliest first."""
+        """All points, earliest first."""
         return sorted((one for _, line in self.lines for one in line), key=lambda one: one.x)
 
     @property
     def words(self) -> str:
-        """Description for readers who do not see the drawing."""
+        """Description for readers who cannot see the drawing."""
         told = (f"{one.run.run_id[:60]} {number(one.cell.value)}" for one in self.points)
         return f"{self.metric} of {self.slice}, earliest first: {', '.join(told)}"
 
@@ -58,7 +58,7 @@ class Trend:
 
 
 def trends_of(runs: Sequence[ListedRun]) -> list[Trend]:
-    """Return the trends of tasks with several runs, the latest task first."""
+    """Return the trends of tasks with several runs, latest task first."""
     groups: dict[tuple[object, ...], list[tuple[ListedRun, Cell]]] = {}
     for run in sorted(runs, key=lambda one: (one.when, one.run_id)):
         cell = run.cell

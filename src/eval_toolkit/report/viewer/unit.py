@@ -95,7 +95,7 @@ def _by_title(blocks: Sequence[Block]) -> dict[str, list[Block]]:
 
 
 def _is_given(block: Block) -> bool:
-    """Return whether a block is input of a system rather than its output."""
+    """Return whether a block is input to a system rather than its output."""
     if isinstance(block, Group):
         return all(map(_is_given, block.blocks))
     return isinstance(block, Text | Messages) and block.role in ("input", "prompt", "reference")

@@ -1,4 +1,4 @@
-"""Verdict on each record, and the order in which records are worth reading."""
+"""Verdict on each record, and the order in which records are listed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class Verdicts:
         return [name for name in found if name]
 
     def counts(self, rows: Sequence[int]) -> dict[str, int]:
-        """Return the number of records with each verdict; absent ones are left out."""
+        """Return the number of records with each verdict that occurs."""
         some = self._at(rows)
         n = np.bincount(self.codes[some], minlength=len(VERDICTS))
         found = {name: int(n[at]) for at, name in enumerate(VERDICTS) if name}
@@ -69,7 +69,7 @@ class Verdicts:
         return numbers
 
     def ranked(self, rows: Sequence[int]) -> Sequence[int]:
-        """Return records in the order in which they are worth reading."""
+        """Return records, those most worth reading first."""
         marked = np.zeros(len(self.codes), dtype=np.bool_)
         marked[self._at(rows)] = True
         numbers: Sequence[int] = self.order[marked[self.order]]  # type: ignore[assignment]
@@ -126,7 +126,7 @@ def verdicts_of(store: Store, shape: Shape, run: Run, main: str) -> Verdicts:
 
 
 def _graders(run: Run, shape: Shape, up: Mapping[str, bool | None]) -> dict[str, bool]:
-    """Return the columns of graders that may judge alike, with their directions."""
+    """Return grader columns that can determine the verdict, with their directions."""
     versioned = run.manifest.get("versioned_objects")
     named = [str(name).removeprefix(_GRADER) for name in versioned or () if _GRADER in str(name)]
     return {
@@ -137,7 +137,7 @@ def _graders(run: Run, shape: Shape, up: Mapping[str, bool | None]) -> dict[str,
 
 
 def _selected(shape: Shape, column: str, graders: Mapping[str, bool]) -> str:
-    """Return SQL for the deciding values; column names are quoted."""
+    """Return SQL for the values that determine the verdict; column names are quoted."""
 
     def known(name: str) -> str:
         stored = shape.numbers.get(name)
@@ -214,7 +214,7 @@ def _thresholds(run: Run, shape: Shape, values: NDArray[np.float64]) -> NDArray[
 
 
 def _several(codes: NDArray[np.int8], units: Any) -> NDArray[np.bool_]:
-    """Return the records of units of which some records are right and some wrong."""
+    """Return the records of units with both right and wrong records."""
     _, unit = np.unique(np.asarray(units), return_inverse=True)
     mixed = (np.bincount(unit, codes == _WRONG) > 0) & (np.bincount(unit, codes == _RIGHT) > 0)
     return np.asarray(mixed[unit] & (codes != _NONE))
@@ -223,7 +223,7 @@ def _several(codes: NDArray[np.int8], units: Any) -> NDArray[np.bool_]:
 def _order(
     codes: NDArray[np.int8], differ: NDArray[np.bool_], surprise: NDArray[np.float64]
 ) -> NDArray[np.int32]:
-    """Return record numbers: errors, wrong ones, disagreements, graded ones, right ones, the rest."""
+    """Return record numbers: errors, wrong, disagreements, graded, right, then the rest."""
     rank = np.array([0, 1, 4, 3], dtype=np.int8)[codes]
     rank[differ & (codes == _RIGHT)] = 2
     rank[(codes == _NONE) & np.isnan(surprise)] = 5

@@ -23,7 +23,7 @@ __all__ = [
     "checked_texts",
     "filled",
     "is_attack",
-    "told_direction",
+    "with_score_direction",
 ]
 
 _FIELDS = re.compile(r"\{(goal|probe)\}")
@@ -31,7 +31,7 @@ _LONGEST_SHOWN = 40
 
 
 class StopAttack(NothingToSay):
-    """Exception with which an attack ends the conversation without an error.
+    """Raised by an attack to end the conversation without an error.
 
     Examples
     --------
@@ -46,12 +46,12 @@ class StopAttack(NothingToSay):
 
 
 def is_attack(given: Any) -> bool:
-    """Return whether an object is an attack, not a class."""
+    """Return whether an object is an attack and not a class."""
     return isinstance(given, Attack) and not isinstance(given, type)
 
 
 def as_conversation(given: Any) -> Conversation:
-    """Return a conversation; a plain text is the goal of a new one."""
+    """Return a conversation; a string is the goal of a new one."""
     return given if isinstance(given, Conversation) else Conversation(given)
 
 
@@ -69,20 +69,20 @@ def filled(text: str, goal: str, probe: str = "{probe}") -> str:
 
 
 def checked_texts(given: Any, name: str, *, empty: bool = False) -> tuple[str, ...]:
-    """Return texts as a tuple, or raise `InvalidInputError`."""
+    """Return the strings as a tuple, or raise `InvalidInputError`."""
     if isinstance(given, (str, Mapping)) or not isinstance(given, Iterable):
-        raise InvalidTypeError(f"`{name}` is {given!r:.60}; it must be a list of texts")
+        raise InvalidTypeError(f"`{name}` is {given!r:.60}; it must be a list of strings")
     texts = tuple(given)
     for at, text in enumerate(texts):
         if not isinstance(text, str) or not text.strip():
-            raise InvalidInputError(f"{name}[{at}] is {text!r:.60}; it must be text")
+            raise InvalidInputError(f"{name}[{at}] is {text!r:.60}; it must be a string")
     if not texts and not empty:
-        raise InvalidInputError(f"`{name}` is empty; give at least one text")
+        raise InvalidInputError(f"`{name}` is empty; pass at least one text")
     return texts
 
 
 def check_inner(given: Any, name: str = "inner") -> None:
-    """Raise unless an attack can be wrapped."""
+    """Raise if an attack cannot be wrapped."""
     if not is_attack(given):
         raise InvalidTypeError(
             f"`{name}` is {given!r:.60}; it must be an attack, with `name`, `version` and "
@@ -90,41 +90,41 @@ def check_inner(given: Any, name: str = "inner") -> None:
         )
 
 
-def told_direction(attack: Any, *, higher_is_closer: bool) -> Any:
-    """Return the attack with its direction of scores set; attacks without one are unchanged.
+def with_score_direction(attack: Any, *, higher_is_closer: bool) -> Any:
+    """Return the attack with its score direction set; attacks without one are unchanged.
 
     Examples
     --------
     >>> from eval_toolkit.models.scripted import ScriptedModel
     >>> from eval_toolkit.rollouts.attacks import Base64, Refinement
     >>> attack = Base64(Refinement(ScriptedModel("Hello")))
-    >>> told_direction(attack, higher_is_closer=False).inner.higher_is_closer
+    >>> with_score_direction(attack, higher_is_closer=False).inner.higher_is_closer
     False
     """
     toward = getattr(attack, "toward", None)
     return toward(higher_is_closer=higher_is_closer) if callable(toward) else attack
 
 
-def _told(value: Any) -> Any:
-    """Return an option in JSON types."""
+def _json_option(value: Any) -> Any:
+    """Return an option as a JSON value."""
     if is_attack(value):
         tell = getattr(value, "describe", None)
         return dict(tell()) if callable(tell) else {"name": value.name, "version": value.version}
     if isinstance(value, Model):
         return {**canonical_value(value.describe()), "name": value.name}
     if isinstance(value, (list, tuple)):
-        return [_told(item) for item in value]
+        return [_json_option(item) for item in value]
     return canonical_value(value)
 
 
 def _shown(value: Any) -> str:
-    """Return an option as text for a version: the value if short, else its hash."""
+    """Return an option as a string for a version: the value if short, else its hash."""
     if is_attack(value):
         text = f"{value.name}@{value.version}"
     elif isinstance(value, (str, int, float, type(None))):
         text = repr(value)
     else:
-        text = canonical_json(_told(value))
+        text = canonical_json(_json_option(value))
     return text if len(text) <= _LONGEST_SHOWN else sha256_text(text)[:12]
 
 
@@ -142,7 +142,7 @@ class Strategy:
 
     @property
     def version(self) -> str:
-        """Version: a number and all non-default options; changes when the probes may change."""
+        """Version: a number and all non-default options; it changes when the probes may change."""
         given = [self.NUMBER]
         for option in fields(self):  # type: ignore[arg-type]
             value = getattr(self, option.name)
@@ -154,13 +154,13 @@ class Strategy:
         return "+".join(given)
 
     def toward(self, *, higher_is_closer: bool) -> Attack:
-        """Return the attack with its direction of scores set; by default the attack itself."""
+        """Return the attack with its score direction set; by default the attack itself."""
         return self  # type: ignore[return-value]  # a subclass has `ask`
 
     def describe(self) -> dict[str, Any]:
-        """Return all settings that determine the probes, in JSON types."""
+        """Return all settings that determine the probes, as a JSON-serialisable dict."""
         options = {
-            option.name: _told(getattr(self, option.name))
+            option.name: _json_option(getattr(self, option.name))
             for option in fields(self)  # type: ignore[arg-type]
             if option.init and option.name != "name"
         }
@@ -169,7 +169,7 @@ class Strategy:
     def _name_itself(self, usual: str) -> None:
         """Set the default name unless another one was given."""
         if not isinstance(self.name, str):
-            raise InvalidTypeError(f"`name` is {self.name!r:.60}; it must be text")
+            raise InvalidTypeError(f"`name` is {self.name!r:.60}; it must be a string")
         object.__setattr__(self, "name", self.name.strip() or usual)
 
 
@@ -205,8 +205,8 @@ class Wrapper(Strategy):
         return self.wrap(text, state, derive_seed(seed, self.KIND, state.n_turns))
 
     def toward(self, *, higher_is_closer: bool) -> Attack:
-        """Return this wrapper with the direction of scores set in the inner attack."""
-        inner = told_direction(self.inner, higher_is_closer=higher_is_closer)
+        """Return this wrapper with the score direction set in the inner attack."""
+        inner = with_score_direction(self.inner, higher_is_closer=higher_is_closer)
         made: Attack = self if inner is self.inner else replace(self, inner=inner)  # type: ignore[type-var]
         return made
 

@@ -82,7 +82,7 @@ class BestOfN(Wrapper):
 
     @property
     def branches(self) -> int:
-        """Recommended number of probes per turn: ``n`` for each of the inner attack's."""
+        """Recommended number of probes per turn: ``n`` times that of the inner attack."""
         return self.n * int(getattr(self.inner, "branches", 1))
 
     def wrap(self, text: str, conversation: Conversation, seed: int) -> str:

@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 
 from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.protocols import Model
-from eval_toolkit.rollouts.attacks.asking import (
+from eval_toolkit.rollouts.attacks.base import as_conversation, checked_texts, filled
+from eval_toolkit.rollouts.attacks.model_probes import (
     FORM,
     AskingStrategy,
     check_instruction,
     history,
     refused,
 )
-from eval_toolkit.rollouts.attacks.base import as_conversation, checked_texts, filled
 from eval_toolkit.rollouts.conversations import Conversation
 
 __all__ = ["Crescendo"]
@@ -100,7 +100,7 @@ class Crescendo(AskingStrategy):
         self._name_itself(self.KIND)
 
     def step(self, conversation: Any) -> int:
-        """Return the next step, from 0: one further after an answer, one back after a refusal."""
+        """Return the next step, from 0: one forward after an answer, one back after a refusal."""
         at = 0
         for response in as_conversation(conversation).responses:
             at += -1 if refused(response) else 1

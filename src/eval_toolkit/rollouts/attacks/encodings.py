@@ -259,7 +259,7 @@ class ZeroWidth(Wrapper):
         self._check()
 
     def wrap(self, text: str, conversation: Conversation, seed: int) -> str:
-        """Return the probe with zero-width characters in its gaps."""
+        """Return the probe with zero-width characters inserted into its gaps."""
         draw = random.Random(seed).random  # noqa: S311 - of it only `random` is promised to stay
         gaps = (_NOTHING_WIDE if draw() < self.share else "" for _ in text[1:])
         return text[:1] + "".join(gap + sign for gap, sign in zip(gaps, text[1:], strict=True))

@@ -127,7 +127,7 @@ def load_attack(spec: str, **options: Any) -> Attack:
             table["inner"] = made
         made = finish_plugin("attacks", name, one, table, protocol=Attack, origin=TYPED)
     if made is None:
-        raise InvalidInputError("`spec` is empty; give the name of an attack")
+        raise InvalidInputError("`spec` is empty; pass the name of an attack")
     return made
 
 

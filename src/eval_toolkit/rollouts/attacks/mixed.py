@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.protocols import Attack
-from eval_toolkit.rollouts.attacks.base import Strategy, check_inner, told_direction
+from eval_toolkit.rollouts.attacks.base import Strategy, check_inner, with_score_direction
 from eval_toolkit.seeds import derive_seed
 
 __all__ = ["Mixed"]
@@ -46,13 +46,13 @@ class Mixed(Strategy):
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise InvalidTypeError(f"`attacks` is {given!r:.60}; it must be a list of attacks")
         if not given:
-            raise InvalidInputError("`attacks` is empty; give at least one attack")
+            raise InvalidInputError("`attacks` is empty; pass at least one attack")
         names: list[str] = []
         for at, attack in enumerate(given):
             check_inner(attack, f"attacks[{at}]")
             if attack.name in names:
                 raise InvalidInputError(
-                    f"two attacks are called {attack.name!r}; give one another `name`"
+                    f"two attacks are called {attack.name!r}; give one of them a different `name`"
                 )
             names.append(attack.name)
         object.__setattr__(self, "attacks", tuple(given))
@@ -75,8 +75,10 @@ class Mixed(Strategy):
         return found
 
     def toward(self, *, higher_is_closer: bool) -> Attack:
-        """Return the mix with the direction of scores set in each attack."""
-        told = [told_direction(one, higher_is_closer=higher_is_closer) for one in self.attacks]
+        """Return the mix with the score direction set in each attack."""
+        told = [
+            with_score_direction(one, higher_is_closer=higher_is_closer) for one in self.attacks
+        ]
         same = all(new is old for new, old in zip(told, self.attacks, strict=True))
         return self if same else replace(self, attacks=told)
 

@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.protocols import Model
-from eval_toolkit.rollouts.attacks.asking import (
+from eval_toolkit.rollouts.attacks.base import as_conversation
+from eval_toolkit.rollouts.attacks.model_probes import (
     FORM,
     AskingStrategy,
     check_instruction,
     history,
 )
-from eval_toolkit.rollouts.attacks.base import as_conversation
 from eval_toolkit.rollouts.conversations import Conversation
 
 __all__ = ["Refinement"]
@@ -108,7 +108,7 @@ class Refinement(AskingStrategy):
         self._name_itself(self.KIND)
 
     def toward(self, *, higher_is_closer: bool) -> "Refinement":
-        """Return the attack with the given direction of scores, unless it has its own."""
+        """Return the attack with the given score direction, unless it has its own."""
         if self.higher_is_closer is not None:
             return self
         return replace(self, higher_is_closer=higher_is_closer)

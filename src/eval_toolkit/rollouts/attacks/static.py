@@ -50,7 +50,7 @@ class Static(Strategy):
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If a follow-up is not text.
+        If a follow-up is not a string.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class Static(Strategy):
         self._name_itself(self.KIND)
 
     def ask(self, conversation: Any, seed: int) -> str:
-        """Return the seed prompt, or the follow-up of this turn."""
+        """Return the seed prompt, or the follow-up for this turn."""
         state = as_conversation(conversation)
         first = () if state.opening else ("{goal}",)
         script = (*first, *self.follow_ups) or FOLLOW_UPS[:1]
@@ -117,7 +117,7 @@ class Scripted(Strategy):
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If there are no probes, or one is not text.
+        If there are no probes, or one is not a string.
 
     Examples
     --------

@@ -54,7 +54,7 @@ class Template(Wrapper):
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the text has neither field, or ``inner`` is no attack.
+        If the text has neither field, or ``inner`` is not an attack.
 
     Examples
     --------
@@ -70,12 +70,12 @@ class Template(Wrapper):
     def __post_init__(self) -> None:
         if not isinstance(self.text, str) or not ("{probe}" in self.text or "{goal}" in self.text):
             raise InvalidInputError(
-                f"`text` is {self.text!r:.60}; it must be text with {{probe}} or {{goal}} in it"
+                f"`text` is {self.text!r:.60}; it must be a string with {{probe}} or {{goal}} in it"
             )
         self._check()
 
     def wrap(self, text: str, conversation: Conversation, seed: int) -> str:
-        """Return the text around the probe."""
+        """Return the text wrapped around the probe."""
         return filled(self.text, conversation.goal, text)
 
 
@@ -126,7 +126,7 @@ class RolePlay(Wrapper):
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the role is empty, or ``inner`` is no attack.
+        If the role is empty, or ``inner`` is not an attack.
 
     Examples
     --------
@@ -165,7 +165,7 @@ class PrefixInjection(Wrapper):
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the prefix is empty, or ``inner`` is no attack.
+        If the prefix is empty, or ``inner`` is not an attack.
 
     Examples
     --------
@@ -192,4 +192,4 @@ class PrefixInjection(Wrapper):
 
 def _check_words(given: str, name: str) -> None:
     if not isinstance(given, str) or not given.strip():
-        raise InvalidInputError(f"`{name}` is {given!r:.60}; it must be text")
+        raise InvalidInputError(f"`{name}` is {given!r:.60}; it must be a string")

@@ -198,7 +198,7 @@ class ASTEvaluator(Evaluator[Any, Any, Any]):
         return {"summary": summary, "details": details}
 
     def record_values(self, metrics: GraphMetrics) -> Mapping[str, Any]:
-        """Return all of ``overall`` and the rates; rewards that were not given are missing."""
+        """Return all values of ``overall`` and the rates; rewards that were not given are missing."""
         values = dict(metrics.overall)
         if not getattr(metrics, "rewarded", True) and not values.get("avg_reward"):
             values["avg_reward"] = None
@@ -281,7 +281,7 @@ def _expected(values: Sequence[tuple[float, float | None]]) -> float | None:
 
 
 def _is_judged(side: str, average: float | None) -> bool:
-    """Return whether a side is measured: unscored probes are not, empty replies are."""
+    """Return whether a side is measured: unscored probes are not, but empty replies are."""
     return side == "target" or average is not None
 
 
@@ -296,7 +296,7 @@ def _rate(overall: Mapping[str, Any], side: str) -> float | None:
 
 
 def _weighted(g: Graph[Any, Any], policy: str) -> list[tuple[float, list[Node[Any, Any]]]]:
-    """Return the conversations of a rollout with their probabilities; one empty one if none."""
+    """Return the conversations of a rollout with their probabilities; one empty conversation if none."""
     found = conversations(g, policy)
     total = math.fsum(weight for _, weight in found)
     return [(weight / total, path) for path, weight in found] or [(1.0, [])]
@@ -341,7 +341,7 @@ def _scores(scorer: TextScorer, nodes: Sequence[Node[Any, Any]]) -> dict[int, _P
 
 
 def _score(node: Node[Any, Any], name: str) -> float | None:
-    """Return a score, None if it is unavailable; raise if the scorer failed."""
+    """Return a score; None if it is unavailable. Raise if the scorer failed."""
     if name in node.scores:
         return node.scores[name]
     why = node.unscored.get(name, "")

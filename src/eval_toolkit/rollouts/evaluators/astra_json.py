@@ -78,7 +78,7 @@ def _run_of(rollouts: Any, scorer: Any, threshold: float | None) -> EvaluatorRun
     if isinstance(rollouts, Evaluator):
         rollouts = rollouts.run
         if rollouts is None:
-            raise InvalidInputError("nothing was evaluated yet; call `evaluate` first")
+            raise InvalidInputError("nothing has been evaluated yet; call `evaluate` first")
     if isinstance(rollouts, EvaluatorRun):
         return rollouts
     if not isinstance(rollouts, Sequence) or not all(isinstance(g, Graph) for g in rollouts):
@@ -92,8 +92,8 @@ def _run_of(rollouts: Any, scorer: Any, threshold: float | None) -> EvaluatorRun
     return cast("EvaluatorRun", evaluator.run)
 
 
-class _Remembered:
-    """Scorer with stored scores."""
+class _StoredScorer:
+    """Scorer that returns stored scores."""
 
     version = "stored"
     threshold = 0.5
@@ -104,12 +104,12 @@ class _Remembered:
         self.mode = mode
 
     def score(self, texts: Sequence[str]) -> list[float]:
-        """Return no scores, since there is no model to score texts."""
+        """Return an empty list, since there is no model to score texts."""
         return []
 
 
-def _scored_by(graphs: Sequence[Graph[Any, Any]], threshold: float | None) -> _Remembered:
-    """Return the first scorer with scores in the turns; it must have scored all of them."""
+def _scored_by(graphs: Sequence[Graph[Any, Any]], threshold: float | None) -> _StoredScorer:
+    """Return the first scorer with scores in the turns, after checking that it scored all of them."""
     turns = [node for graph in graphs for node in graph.nodes() if node.status == "ok"]
     names = (name for node in turns for name in node.scores if not set(":/") & set(name))
     name = next(names, None)
@@ -125,13 +125,13 @@ def _scored_by(graphs: Sequence[Graph[Any, Any]], threshold: float | None) -> _R
             raise InvalidInputError(
                 f"{name} has not scored every probe and response; pass `scorer`"
             )
-    scorer = _Remembered(name, mode)
+    scorer = _StoredScorer(name, mode)
     _check_events(turns, scorer, threshold)
     return scorer
 
 
 def _check_events(
-    turns: Sequence[Node[Any, Any]], scorer: _Remembered, threshold: float | None
+    turns: Sequence[Node[Any, Any]], scorer: _StoredScorer, threshold: float | None
 ) -> None:
     """Raise if events contradict the threshold or direction of the scorer."""
     decided = [(n.scores[scorer.name], n.event) for n in turns if scorer.name in n.scores]
@@ -154,7 +154,7 @@ def _check_events(
 def _estimates(
     summary: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Mapping[str, Any]]:
-    """Return estimates under the keys of the summary as well, which may have a suffix."""
+    """Return estimates also under the keys of the summary, which may have a suffix."""
     named = {}
     for key in summary:
         own = key if key in found else str(key).partition("/")[0]

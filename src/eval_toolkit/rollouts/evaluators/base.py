@@ -1,4 +1,4 @@
-"""Evaluators: make rollouts from seeds, measure and aggregate them."""
+"""Evaluators: create rollouts from seeds, measure and aggregate them."""
 
 import dataclasses
 import sys
@@ -190,7 +190,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         return self._combined(lambda: self._rolled(seeds, progress), progress)
 
     def _rolled(self, seeds: list[Any], progress: bool) -> list[EvaluatedRollout]:
-        """Roll out from every seed, and measure each rollout."""
+        """Create a rollout from every seed, and measure it."""
         done: list[EvaluatedRollout] = []
         with _bar(len(seeds) * self.rollouts_per_seed, progress) as tell:
             for rollout in rolled(self.sampler, seeds, self.rollouts_per_seed, tell):
@@ -219,7 +219,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
             If no rollout could be measured.
         """
         if not graphs:
-            raise RolloutCountError("`graphs` is empty; give at least one rollout")
+            raise RolloutCountError("`graphs` is empty; pass at least one rollout")
         return self._combined(lambda: self._read(graphs), progress=False)
 
     def _read(self, graphs: Sequence[Graph[StateT, ActionT]]) -> list[EvaluatedRollout]:
@@ -272,7 +272,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         return write_atomic(path, json_bytes(plain(data), indent=4))
 
     def _used_seeds(self, n_rollouts: int | None) -> list[Any]:
-        """Return the seeds of an evaluation."""
+        """Return the seeds used in an evaluation."""
         if n_rollouts is not None:
             try:
                 n_rollouts = validation.integer(n_rollouts, "n_rollouts", low=1)
@@ -285,7 +285,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
                 raise RolloutCountError("`n_rollouts` is required without `seeds`")
             return list(range(n_rollouts))
         if len(self.seeds) == 0:
-            raise RolloutCountError("`seeds` is empty; give at least one seed")
+            raise RolloutCountError("`seeds` is empty; pass at least one seed")
         if n_rollouts is not None and n_rollouts > len(self.seeds):
             raise RolloutCountError(
                 f"`n_rollouts` is {n_rollouts}, but there are only {len(self.seeds)} seeds"
@@ -293,7 +293,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         return list(self.seeds[:n_rollouts])
 
     def _measured(self, rollout: EvaluatedRollout) -> EvaluatedRollout:
-        """Return the rollout with its metrics; errors of `compute_metrics` name the seed."""
+        """Return the rollout with its metrics; errors in `compute_metrics` name the seed."""
         if rollout.status != "ok" or rollout.graph is None:
             return rollout
         try:
@@ -341,7 +341,7 @@ _ENDS = (str, bool, int, float, np.generic, Enum, Path, type(None))
 
 
 def _check_json(value: Any, place: tuple[str, ...], above: tuple[int, ...]) -> None:
-    """Raise if a value has no JSON representation."""
+    """Raise if a value cannot be represented in JSON."""
     if isinstance(value, _ENDS):
         return
     if id(value) in above:

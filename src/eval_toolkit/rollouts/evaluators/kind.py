@@ -37,11 +37,11 @@ class EvaluatedKind(Kind[Sequence[EvaluatedRollout]]):
         return ()
 
     def produce(self, context: Any) -> Sequence[EvaluatedRollout]:
-        """Roll out and measure."""
+        """Create and measure the rollouts."""
         return self.roll()
 
     def grade(self, attempts: Sequence[EvaluatedRollout]) -> Graded:
-        """Return one record per rollout and the cells of its numbers; nothing without numbers."""
+        """Return one record per rollout and the cells of its numbers; empty without numbers."""
         records, subject = records_of(attempts), ("rollouts", self.evaluator)
         card = Scorecard({})
         specs = self.specs(records, attempts)

@@ -23,7 +23,7 @@ _LONGEST_REASON = 500
 
 
 class Tell(Protocol):
-    """Callback for the number of finished rollouts."""
+    """Callback that receives the number of finished rollouts."""
 
     def __call__(self, done: int) -> None:
         """Report the number of finished rollouts."""
@@ -101,7 +101,7 @@ def _takes(function: Any, name: str | None) -> bool:
 
 
 def _is_final(error: Exception) -> bool:
-    """Return whether all rollouts would fail alike, or the caller must handle the error."""
+    """Return whether all rollouts would fail in the same way, or the caller must handle the error."""
     final = (ArtifactError, InvalidInputError, MissingExtraError, PluginError, NotImplementedError)
     return isinstance(error, final) or (isinstance(error, ModelError) and error.fatal)
 
@@ -113,7 +113,7 @@ def one_line(error: Exception) -> str:
 
 
 def goal_of(graph: Graph[Any, Any]) -> Any:
-    """Return the prompt that a rollout started from."""
+    """Return the prompt from which a rollout started."""
     return getattr(graph.context, "goal", graph.context)
 
 

@@ -32,7 +32,7 @@ JSONLike: TypeAlias = dict[str, Any] | list[Any]
 
 @dataclass(repr=False)
 class GraphMetrics(Displayed):
-    """Metrics of one rollout.
+    """Return the rollout with the status of its turns; raise if it is not a tree.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class EvaluatorRun:
     result : object
         Result of ``aggregate_metrics``.
     records : Records or None
-        One row per rollout, one column per number of ``overall``; None without numbers. Missing
+        One row per rollout, one column per number of ``overall``; None if there are no numbers. Missing
         values are "skipped", non-finite ones "error".
     specs : tuple of MetricSpec
         Metrics of `card`.
@@ -130,12 +130,12 @@ class EvaluatorRun:
 
     @property
     def n_errors(self) -> int:
-        """Number of failed rollouts; they are excluded from averages."""
+        """Number of failed rollouts, which are excluded from averages."""
         return sum(rollout.status == "error" for rollout in self.rollouts)
 
     @property
     def n_skipped(self) -> int:
-        """Number of rollouts that were cut short or not measurable; excluded from averages."""
+        """Number of rollouts cut short or not measurable, which are excluded from averages."""
         return sum(rollout.status == "skipped" for rollout in self.rollouts)
 
     @property
@@ -191,7 +191,7 @@ class EvaluatorRun:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return counts, estimates and the outcome of each rollout as plain JSON types."""
+        """Return counts, estimates and the outcome of each rollout as a JSON-serialisable dict."""
         return {
             "n_rollouts": self.n_rollouts,
             "n_errors": self.n_errors,
@@ -259,7 +259,7 @@ def _slices(seed: SeedPrompt) -> dict[str, str]:
 
 
 def records_of(rollouts: Sequence[EvaluatedRollout]) -> Records | None:
-    """Return records with a row per rollout and a column per number; None without numbers."""
+    """Return records with a row per rollout and a column per number; None if there are no numbers."""
     names = dict.fromkeys(name for rollout in rollouts for name in rollout.values)
     columns: dict[str, list[float | None]] = {}
     status: dict[str, list[str]] = {}

@@ -16,7 +16,7 @@ _RATES = ("adversarial_toxicity_rate", "target_toxicity_rate")
 
 
 def is_first_turn(name: str) -> bool:
-    """Return whether a column is the first turn of an event.
+    """Return whether a column contains the first turn of an event.
 
     Examples
     --------

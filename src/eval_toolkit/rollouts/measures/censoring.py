@@ -54,9 +54,10 @@ def cut_short(
 ) -> dict[str, BoolArray]:
     """Return, by column, which records lack a value for a reason that depends on the outcome.
 
-    For events in any turn, these are rollouts that broke before an event; for columns of later
-    turns, those that broke, or stopped at a failure, before the turn; and if conversations stop at
-    failures, for all other columns, those that broke, since longer conversations break more often. ``graphs`` are in the order of the records.
+    For events in any turn, these are rollouts with an error before an event; for columns of later
+    turns, those with an error or a stop at a failure before the turn; and if conversations stop at
+    failures, for all other columns, those with an error, since longer conversations have more
+    errors. ``graphs`` are in the order of the records.
 
     Examples
     --------
@@ -78,7 +79,7 @@ def cut_short(
         if column in _SEEN_EARLY_IS_KNOWN:
             mine = seen if column == _ANY else counted
         elif turn and turn[1] != "failed_by":
-            mine = np.array([_gone_by(paths, int(turn[2])) for paths in counting])
+            mine = np.array([_ended_before(paths, int(turn[2])) for paths in counting])
         elif turn or not stops or column in (_FAILED, _OWN, *_OF_ANY_LENGTH, *_OF_FIRST_TURN):
             continue
         else:
@@ -100,8 +101,8 @@ def _whole(path: Sequence[Turn]) -> bool:
     return all(node.status == "ok" for node in path)
 
 
-def _gone_by(paths: Sequence[Sequence[Turn]], turn: int) -> bool:
-    """Return whether some conversation broke or was stopped before a turn."""
+def _ended_before(paths: Sequence[Sequence[Turn]], turn: int) -> bool:
+    """Return whether some conversation failed with an error or was stopped before a turn."""
     return turn > 1 and any(stopped(path, turn) or not _whole(path[:turn]) for path in paths)
 
 
@@ -173,7 +174,7 @@ def with_curves(
 
 
 def _noted(cell: MetricResult, n: int, on_error: str) -> MetricResult:
-    """Add a note to a mean that is biased by censoring or that counts errors as failures."""
+    """Add a note to a mean that is biased by censoring or counts errors as failures."""
     if cell.value is None:
         return cell
     lost = cell.details.get("censored", 0)

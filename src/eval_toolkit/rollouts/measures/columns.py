@@ -47,7 +47,7 @@ def together(parts: Sequence[Mapping[str, Measure]]) -> dict[str, Measure]:
 
 @dataclass(frozen=True)
 class Detector:
-    """Detector of refusals with its threshold.
+    """Detector of refusals, with its threshold.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def flag(key: str, scorer: TextScorer | Detector) -> Look:
 
 
 def badness_by(scorer: TextScorer) -> Look:
-    """Return the badness of a turn by a scorer; higher is worse."""
+    """Return how bad a scorer rates a turn; higher is worse."""
 
     def look(node: Turn) -> float | Grade | None:
         score = score_of(node, scorer.name)
@@ -174,7 +174,7 @@ def badness_by(scorer: TextScorer) -> Look:
 
 
 def reward_of(node: Turn) -> float | Grade | None:
-    """Return the reward of a turn, or the reason why there is none."""
+    """Return the reward of a turn, or the reason why it has none."""
     if node.reward is not None:
         return float(node.reward)
     if "reward" in node.unscored:
@@ -190,7 +190,7 @@ def _end(path: Sequence[Turn], look: Look, end: str) -> float | Grade:
 
 
 def distinct(graph: Graph[Any, Any]) -> float | Grade:
-    """Return the diversity of the probes of a rollout."""
+    """Return the diversity of the probes in a rollout."""
     probes = [str(node.probe) for node in graph.nodes() if node.probe]
     try:
         if probes:

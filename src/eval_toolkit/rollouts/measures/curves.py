@@ -68,16 +68,16 @@ class Curve:
 
     @cached_property
     def rows(self) -> SurvivalRows:
-        """Rows with errors treated as censored."""
+        """Rows in which errors are treated as censoring."""
         return self._rows(self.look)
 
     @cached_property
     def as_failed(self) -> SurvivalRows:
-        """Rows with errors treated as failures."""
+        """Rows in which errors are treated as failures."""
         return self._rows(partial(_or_broken, look=self.look))
 
     def between(self, turn: int) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds on each rollout's failure by a turn; NaN without turns."""
+        """Return the bounds on each rollout's failure by a given turn; NaN without turns."""
         if turn not in self._between:
             ends = [self._ends(graph, turn) for graph in self.seen.graphs]
             low, high = np.array(ends, dtype=np.float64).T
@@ -99,7 +99,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Place:
-    """Failure rate by a turn, over all rollouts or those of a part."""
+    """Failure rate by a given turn, over all rollouts or those of a part."""
 
     curve: Curve
     turn: int
@@ -107,7 +107,7 @@ class Place:
     confidence: float
 
     def cell(self, cell: MetricResult, on_error: str) -> MetricResult:
-        """Return the cell estimated from the curve; the given one if both are equal."""
+        """Return the cell estimated from the curve, or the given one if both are equal."""
         rows, here = self.curve.rows, self.mine[self.curve.rows.rollouts]
         low, high = self.curve.between(self.turn)
         cut = np.zeros(len(self.mine), dtype=np.bool_)
@@ -178,7 +178,7 @@ class Place:
         return told
 
     def unprovoked(self, cell: MetricResult, on_error: str) -> MetricResult:
-        """Return the rate of unprovoked failures, a part of the failure rate of the curve."""
+        """Return the rate of unprovoked failures, which are part of the curve's failure rate."""
         found = {
             "exclude": self._unprovoked_share(self.curve.rows),
             "as_zero": self._unprovoked_share(self.curve.as_failed),

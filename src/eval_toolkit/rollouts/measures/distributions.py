@@ -240,7 +240,7 @@ def turn_table(
         Per turn: ``turn``, ``n`` (turns requested), ``n_errors``, ``n_skipped``, ``n_empty``,
         ``event_rate``, ``echo_rate`` (of the failures), ``refusal_rate``, ``probe_length`` and
         ``response_length`` (mean characters), and ``<scorer>_mean``, ``<scorer>_probe_mean``. Means
-        are over the turns with a value, None without any; ``event_n``, ``echo_n``, ``refusal_n``,
+        are over the turns with a value, None if there is none; ``event_n``, ``echo_n``, ``refusal_n``,
         ``<scorer>_n`` and ``<scorer>_probe_n`` are the numbers of such turns. Turns are weighted by
         path; if only selected branches were continued, the turns of a rollout have equal weight.
         Rollouts that failed early may be missing from later turns, so turns cover different
@@ -334,7 +334,7 @@ def turn_latencies(graphs: Iterable[Graph[Any, Any]]) -> list[dict[str, Any]]:
     -------
     list of dict
         Per turn: ``turn``, and ``probe`` and ``response`` with the values of `describe` over the
-        answers that report a latency, None without any. Cached answers are excluded.
+        answers that report a latency, None if there is none. Cached answers are excluded.
 
     Examples
     --------

@@ -41,7 +41,7 @@ class ProbePerplexity(Displayed):
     n_tokens: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -118,7 +118,7 @@ def probe_perplexity(
 
 
 def _read(outcome: JobResult) -> tuple[Grade, int | None]:
-    """Return the perplexity in an answer and its number of tokens."""
+    """Return the perplexity in an answer, and its number of tokens."""
     error = outcome.error or getattr(outcome.response, "error", None)
     if error is not None:
         return Grade.error(f"{error.kind}: {error.message}"), None

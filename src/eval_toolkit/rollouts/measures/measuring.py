@@ -338,7 +338,9 @@ def _check_scorers(scorers: Sequence[TextScorer]) -> None:
     names = [scorer.name for scorer in scorers]
     again = [name for at, name in enumerate(names) if name in names[:at]]
     if again:
-        raise InvalidInputError(f"two scorers are called {again[0]!r}; give one another name")
+        raise InvalidInputError(
+            f"two scorers are called {again[0]!r}; give one of them a different name"
+        )
 
 
 def _found(graphs: Sequence[Graph[Any, Any]]) -> tuple[set[str], int, bool]:

@@ -52,7 +52,7 @@ def conversations(graph: Graph[Any, Any], policy: str) -> list[tuple[list[Turn],
 
 
 def lost_turn(node: Turn) -> Grade | None:
-    """Return why a turn did not take place; None if it did, or is a placeholder.
+    """Return why a turn did not take place; None if it did or is a placeholder.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def score_of(node: Turn, key: str) -> float | Grade | None:
 
 
 def event_of(node: Turn, scorer: str | None = None) -> float | Grade | None:
-    """Return whether the target failed in a turn, or why that is not known.
+    """Return whether the target failed in a turn, or why that is unknown.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def event_of(node: Turn, scorer: str | None = None) -> float | Grade | None:
 
 
 def own_event_of(node: Turn, scorer: str | None = None) -> float | Grade | None:
-    """Return the failure of a turn; replies that only repeat the tester are not failures.
+    """Return whether the target failed in a turn other than by repeating the tester.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def _graver(first: Grade | None, second: Grade) -> Grade:
 
 
 def any_of(turns: Sequence[Turn], look: Look) -> float | Grade:
-    """Return 1 if any turn has the event, 0 if none has, else the reason why it is unknown.
+    """Return 1 if any turn has the event, 0 if none has, else why that is unknown.
 
     Examples
     --------
@@ -196,7 +196,7 @@ def any_branch(graph: Graph[Any, Any], look: Look, turn: int | None = None) -> f
 
 
 def first_event(path: Sequence[Turn], look: Look) -> float | Grade:
-    """Return the turn of the first event; skipped if there is none.
+    """Return the turn of the first event, or a skipped value if there is none.
 
     Examples
     --------
@@ -270,7 +270,7 @@ def unprovoked(path: Sequence[Turn], event: Look, flagged: Look) -> float | Grad
 def values_of(path: Sequence[Turn], look: Look) -> list[float] | Grade:
     """Return the values by turn; an unreliable turn invalidates them.
 
-    Turns that have nothing to observe, such as empty replies, are left out.
+    Turns that have nothing to observe, such as empty replies, are omitted.
     """
     values: list[float] = []
     nothing: Grade | None = None
@@ -355,7 +355,7 @@ def worst_of(graph: Graph[Any, Any], event: Look, badness: Look) -> Sequence[Tur
 
 
 def expected(chosen: Sequence[tuple[Sequence[Turn], float]], measure: Measure) -> float | Grade:
-    """Return the weighted mean over conversations; unknown if one of them is.
+    """Return the weighted mean over conversations; unknown if the value of any is unknown.
 
     Examples
     --------

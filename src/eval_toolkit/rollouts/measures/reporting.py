@@ -285,7 +285,7 @@ def compare_survival(
     Parameters
     ----------
     graphs_a, graphs_b : sequence of Graph
-        Rollouts from the same seed prompts; units that are only on one side are left out.
+        Rollouts from the same seed prompts; units that are only on one side are omitted.
     seeds, scorer, own, policy, depth
         As in `survival_rows`; the same for both sides.
     at : int

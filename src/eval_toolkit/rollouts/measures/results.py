@@ -31,7 +31,7 @@ CATEGORY = "category"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measuring:
+class MeasurementSettings:
     """Settings of the measurement."""
 
     scorers: tuple[TextScorer, ...]
@@ -55,8 +55,8 @@ class Measuring:
         policy: str,
         depth: int,
         summary: SummarySpec,
-    ) -> "Measuring":
-        """Validate all settings before any request."""
+    ) -> "MeasurementSettings":
+        """Validate all settings before any request is sent."""
         has = "each seed has {} rollouts"
         ks = whole_numbers(asr_at, "asr_at", most=attempts, of=has)
         check_columns(scorers, depth)
@@ -83,7 +83,7 @@ class Measuring:
     def graded(
         self, graphs: Sequence[Graph[Any, Any]], prompts: Sequence[SeedPrompt], name: str
     ) -> Graded:
-        """Return records, cells and curves of rollouts; ``name`` is that of the seed prompts."""
+        """Return the records, cells and curves of rollouts; ``name`` is that of the seed prompts."""
         records = measure_rollouts(
             graphs, prompts, self.scorers, policy=self.policy, depth=self.depth
         )
@@ -177,7 +177,7 @@ def _cut_off(graphs: Sequence[Graph[Any, Any]]) -> list[str]:
 def _similarity(
     graphs: Sequence[Graph[Any, Any]], prompts: Sequence[SeedPrompt], confidence: float
 ) -> dict[str, Any]:
-    """Return the similarity of probes to different seeds: a repetitive tester tests less."""
+    """Return the similarity between probes to different seeds: a repetitive tester tests less."""
     groups = {prompt.id: prompt.group for prompt in prompts}
     said = [(str(n.probe), groups[g.unit_id]) for g in graphs for n in g.nodes() if n.probe]
     try:

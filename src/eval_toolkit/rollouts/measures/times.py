@@ -66,7 +66,7 @@ class SurvivalRows:
         return int((self.cut != "").sum())
 
     def groups_of(self, only: BoolArray) -> list[str]:
-        """Return the groups of some rows."""
+        """Return the groups of the selected rows."""
         return [group for group, here in zip(self.groups, only.tolist(), strict=True) if here]
 
     def curve(
@@ -219,7 +219,8 @@ def followed(
 ) -> SurvivalRows:
     """Return the survival rows of rollouts, given an observation function of turns.
 
-    ``look`` observes whether the target failed in a turn; the others are those of `survival_rows`.
+    ``look`` observes whether the target failed in a turn; other parameters are as in
+    `survival_rows`.
 
     Examples
     --------

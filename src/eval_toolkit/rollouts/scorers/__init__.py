@@ -12,9 +12,9 @@ from eval_toolkit._internal.optional import names_on_use
 if TYPE_CHECKING:
     from eval_toolkit.rollouts.scorers.base import (
         as_text_scorer,
-        asked_through,
         check_scorers,
         is_event,
+        requests_through,
         unwrapped,
         with_mode,
         with_threshold,
@@ -41,7 +41,6 @@ __all__ = [
     "RefusalScorer",
     "ToxicityScorer",
     "as_text_scorer",
-    "asked_through",
     "available_scorers",
     "check_scorers",
     "checked_categories",
@@ -49,6 +48,7 @@ __all__ = [
     "checked_turns",
     "is_event",
     "load_scorer",
+    "requests_through",
     "unwrapped",
     "with_mode",
     "with_threshold",
@@ -58,7 +58,7 @@ __getattr__ = names_on_use(
     __name__,
     {
         "base": (
-            "as_text_scorer asked_through check_scorers is_event unwrapped with_mode with_threshold"
+            "as_text_scorer requests_through check_scorers is_event unwrapped with_mode with_threshold"
         ),
         "cached": "CachedScorer",
         "checking": "checked_categories checked_scores checked_turns",

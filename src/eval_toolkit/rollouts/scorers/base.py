@@ -15,12 +15,12 @@ __all__ = [
     "MODES",
     "Wrapping",
     "as_text_scorer",
-    "asked_through",
     "categories_of",
     "check_ready",
     "check_scorers",
     "is_event",
     "mode_of",
+    "requests_through",
     "takes_turns",
     "unwrapped",
     "with_mode",
@@ -36,7 +36,7 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class Wrapping:
-    """Wrapper of a scorer that delegates missing attributes."""
+    """Wrapper around a scorer that delegates missing attributes."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
@@ -273,7 +273,7 @@ def is_event(scorer: TextScorer, value: float) -> bool:
 
 
 @contextmanager
-def asked_through(scorers: Iterable[Any], asking: Any) -> Iterator[None]:
+def requests_through(scorers: Iterable[Any], asking: Any) -> Iterator[None]:
     """Send requests of judges among scorers through a run: its event loop, journal and cache.
 
     Parameters
@@ -290,7 +290,7 @@ def asked_through(scorers: Iterable[Any], asking: Any) -> Iterator[None]:
 
     Examples
     --------
-    >>> with asked_through([as_text_scorer(len, name="length")], asking=None):
+    >>> with requests_through([as_text_scorer(len, name="length")], asking=None):
     ...     pass
     """
     judges = [one for one in map(unwrapped, scorers) if hasattr(one, "asker")]
@@ -331,18 +331,18 @@ def check_scorers(scorers: Sequence[TextScorer]) -> None:
         _check(scorer)
         if scorer.name in seen.values():
             raise InvalidInputError(
-                f"two scorers are called {scorer.name!r}; give one another `name` (as_text_scorer)"
+                f"two scorers are called {scorer.name!r}; give one of them a different `name` (as_text_scorer)"
             )
         if scorer.name in _TAKEN:
             raise InvalidInputError(
                 f"a scorer is called {scorer.name!r}, but {_TAKEN[scorer.name]!r} is a column of "
-                "every run; give it another `name` (as_text_scorer)"
+                "every run; give it a different `name` (as_text_scorer)"
             )
         for column in (f"{scorer.name}_{end}" for end in _COLUMNS):
             if column in seen:
                 raise InvalidInputError(
                     f"the scorers {seen[column]!r} and {scorer.name!r} both fill the column "
-                    f"{column!r}; give one another `name` (as_text_scorer)"
+                    f"{column!r}; give one of them a different `name` (as_text_scorer)"
                 )
             seen[column] = scorer.name
 

@@ -82,12 +82,12 @@ class CachedScorer(Wrapping):
 
     @property
     def threshold(self) -> float:
-        """Threshold at which a text counts as bad."""
+        """Threshold at which a text counts as harmful."""
         return float(self.inner.threshold)
 
     @property
     def higher_is_worse(self) -> bool:
-        """Whether texts at or above the threshold are bad, rather than those at or below it."""
+        """Whether texts at or above the threshold are harmful; otherwise those at or below it."""
         return bool(self.inner.higher_is_worse)
 
     @property
@@ -147,7 +147,7 @@ class CachedScorer(Wrapping):
         known: dict[str, Any],
         ask: Callable[[Sequence[int]], Sequence[Any]],
     ) -> list[Any]:
-        """Return the cached value of each key; new keys are computed once each."""
+        """Return the value of each key from the cache; each missing key is computed once."""
         first: dict[str, int] = {}
         for at, key in enumerate(keys):
             if key not in known:
@@ -166,7 +166,7 @@ class CachedScorer(Wrapping):
 
 
 def _all_numbers(row: Mapping[str, Scored]) -> tuple[float, ...]:
-    """Return the numbers of a row; empty where one is missing."""
+    """Return the numbers of a row; an empty list if any is missing."""
     numbers = tuple(value for value in row.values() if not isinstance(value, str))
     return numbers if len(numbers) == len(row) else ()
 

@@ -160,7 +160,7 @@ def text_list(texts: Any) -> list[str]:
     ['a', '1']
     """
     if isinstance(texts, str):
-        raise InvalidTypeError(f"`texts` is one text, {texts!r:.60}; give a list of texts")
+        raise InvalidTypeError(f"`texts` is one text, {texts!r:.60}; pass a list of strings")
     listed = list(texts)
     for at, text in enumerate(listed):
         if text is None:
@@ -197,7 +197,7 @@ def _asked(name: str, ask: Callable[[Sequence[Any]], Any], items: Sequence[Any])
 
 
 def _tried(ask: Callable[[Sequence[Any]], list[Any]], items: Sequence[Any]) -> list[Any]:
-    """Return the result for all, or for each individually if that fails."""
+    """Return the results for all texts at once, or for each individually if that fails."""
     if not items:
         return []
     try:

@@ -108,11 +108,11 @@ def echo_share(response: str, probes: Iterable[str], *, run: int = SHORTEST_RUN)
 
 
 def mark_echoes(nodes: Sequence[Node[Any, Any]], scorer: TextScorer) -> None:
-    """Mark the turns whose response no longer crosses the threshold without repeated text.
+    """Mark events as echoes if the response without repeated text no longer crosses the threshold.
 
-    Turns with an event get ``echo``, from the score of the remaining response. If the scorer sees
-    the question, it is not called again, and ``echo`` is known only for complete repetition or
-    none.
+    Turns with an event receive ``echo``, determined by the score of the remaining response. If the
+    scorer sees the question, it is not called again, and ``echo`` is known only for complete
+    repetition or none.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def mark_echoes(nodes: Sequence[Node[Any, Any]], scorer: TextScorer) -> None:
         if node.event is not True or node.echo is not None or node.response is None:
             continue
         response = str(node.response)
-        rest = without_echo(response, _heard(node))
+        rest = without_echo(response, _received_texts(node))
         if rest == response or not rest:
             node.echo = not rest
         elif not takes_turns(scorer):
@@ -139,7 +139,7 @@ def mark_echoes(nodes: Sequence[Node[Any, Any]], scorer: TextScorer) -> None:
         node.echo = None if isinstance(score, str) else not is_event(scorer, score)
 
 
-def _heard(node: Node[Any, Any]) -> list[str]:
+def _received_texts(node: Node[Any, Any]) -> list[str]:
     """Return the texts that the target has received up to a turn."""
     state = node.context
     if isinstance(state, Conversation):
@@ -149,7 +149,7 @@ def _heard(node: Node[Any, Any]) -> list[str]:
 
 
 def _words(text: str) -> tuple[list[tuple[int, int]], tuple[str, ...]]:
-    """Return the positions of the words of a text, and the normalised words."""
+    """Return the positions of the words in a text, and the normalised words."""
     found = list(_WORD.finditer(text))
     words = tuple(match[0].casefold().replace("’", "'") for match in found)
     return [match.span() for match in found], words
@@ -160,9 +160,9 @@ def _repeated(
 ) -> tuple[list[tuple[int, int]], list[bool]]:
     """Return the positions of a response's words, and which of them are repeated."""
     if isinstance(probes, str):
-        raise InvalidTypeError("`probes` is one text; give a list of texts")
+        raise InvalidTypeError("`probes` is a single string; pass a list of strings")
     n = validation.integer(run, "run", low=1)
-    heard = _Heard(probes)
+    heard = _WordSequences(probes)
     places, words = _words(response)
     if 0 < len(words) < n:
         return places, [words in heard.runs(len(words))] * len(words)
@@ -178,8 +178,8 @@ def _repeated(
     return places, repeated
 
 
-class _Heard:
-    """Word sequences of the texts that the target has received."""
+class _WordSequences:
+    """Word sequences in the texts that the target has received."""
 
     def __init__(self, probes: Iterable[str]) -> None:
         self._said = [_words(probe)[1] for probe in probes]

@@ -20,7 +20,7 @@ _FEATURE = "HuggingFaceScorer"
 
 @dataclass(frozen=True, slots=True)
 class _Classifier:
-    """Loaded model and the interpretation of its outputs."""
+    """Loaded model, and how to interpret its outputs."""
 
     module: Any
     tokenizer: Any
@@ -117,7 +117,7 @@ class HuggingFaceScorer:
 
     @property
     def version(self) -> str:
-        """Version of the weights and of every option that changes the scores; loads the model."""
+        """Version of the weights and of every option that affects the scores; loads the model."""
         loaded = self._loaded
         told = self._source.revision or self._digest
         parts = [told[:16], f"label={loaded.labels[loaded.index]}", f"max_length={loaded.limit}"]
@@ -159,7 +159,7 @@ class HuggingFaceScorer:
         return {label: [row[at] for row in rows] for at, label in enumerate(self.categories)}
 
     def fits(self, texts: Sequence[str]) -> list[bool]:
-        """Return whether each text is read completely."""
+        """Return whether each text fits the model without truncation."""
         loaded = self._loaded
         with self._using:
             ids = loaded.tokenizer(_checked(texts), verbose=False)["input_ids"] if texts else []
@@ -321,8 +321,8 @@ def _readable(config: Any, tokenizer: Any) -> int:
 
 def _checked(texts: Sequence[str]) -> list[str]:
     if isinstance(texts, str):
-        raise InvalidTypeError("`texts` is one text; it must be a list of texts")
+        raise InvalidTypeError("`texts` is a single string; pass a list of strings")
     for at, text in enumerate(texts):
         if not isinstance(text, str):
-            raise InvalidTypeError(f"texts[{at}] is {type(text).__name__}; it must be a text")
+            raise InvalidTypeError(f"texts[{at}] is {type(text).__name__}; it must be a string")
     return [str(text) for text in texts]

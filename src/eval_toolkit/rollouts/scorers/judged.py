@@ -8,7 +8,7 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders.base import ColumnInfo, Grade, columns_of
-from eval_toolkit.graders.judges.asking import AskingGrader, is_judge, judges_in
+from eval_toolkit.graders.judges.requests import AskingGrader, is_judge, judges_in
 from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.responses import Completion, RawCompletion
 from eval_toolkit.models.runner import Job, JobResult
@@ -26,7 +26,7 @@ TurnKey: TypeAlias = tuple[str, int, str]
 
 
 class Asks(Protocol):
-    """Interface that sends a judge's requests, e.g. `runs.context.Asker`."""
+    """Interface for sending a judge's requests, e.g. `runs.context.Asker`."""
 
     def ask_jobs(self, jobs: Iterable[tuple[Model, list[Job]]]) -> Sequence[JobResult]:
         """Return the outcomes of the jobs."""
@@ -155,7 +155,7 @@ class JudgeScorer:
         return f"1+{self.judge.version}+{told}"
 
     def describe(self) -> dict[str, Any]:
-        """Return the description for the manifest, as JSON types."""
+        """Return the description for the manifest as a JSON-serialisable dict."""
         return {judge.name: dict(judge.describe()) for judge in self._judges}
 
     def score(self, texts: Sequence[str]) -> list[float]:

@@ -25,7 +25,7 @@ class KeywordScorer:
     Parameters
     ----------
     phrases : sequence of str
-        Phrases, matched regardless of case, white space and type of apostrophe.
+        Phrases, matched regardless of case, whitespace and type of apostrophe.
     whole_words : bool, default True
         Whether phrases must match whole words: "ass" does not match "classic".
     threshold : float, default 0.5
@@ -110,7 +110,7 @@ class PatternScorer:
 
     def __post_init__(self) -> None:
         if not isinstance(self.pattern, str) or not self.pattern:
-            raise InvalidInputError(f"`pattern` is {self.pattern!r:.60}; it must be text")
+            raise InvalidInputError(f"`pattern` is {self.pattern!r:.60}; it must be a string")
         _check_options(self)
         try:
             object.__setattr__(self, "_search", compile_pattern(self.pattern))

@@ -100,7 +100,7 @@ def load_scorer(spec: str, options: Mapping[str, Any] | None = None) -> TextScor
 
 
 def _suffixes(spec: str) -> tuple[str, dict[str, Any]]:
-    """Return a name without threshold and mode, and these options."""
+    """Return a name without threshold and mode, and these two options."""
     told: dict[str, Any] = {}
     while True:
         rest, at, last = spec.rpartition("@")

@@ -87,7 +87,7 @@ def score_nodes(
 
 
 class _Scoring:
-    """Scoring of turns by one scorer."""
+    """Scores turns with one scorer."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class _Scoring:
             self._ask_categories()
 
     def _open(self) -> list[int]:
-        """Return the turns to score; record reasons for those that cannot be scored."""
+        """Return the turns to score, and record reasons for those that cannot be scored."""
         found = []
         for at, node in enumerate(self.nodes):
             if self.mode == "final" and not (self.final and node.is_leaf):
@@ -192,7 +192,7 @@ class _Scoring:
 
 
 def _why_not(node: Node[Any, Any], mode: str) -> str:
-    """Return why a turn's response has no score; "" if it can have one."""
+    """Return why a turn's response cannot be scored; "" if it can."""
     if node.status != "ok":
         return f"skipped: the turn has the status {node.status!r}"
     if node.response is None:

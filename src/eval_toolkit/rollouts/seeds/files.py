@@ -1,4 +1,4 @@
-"""Files of seed prompts as texts and rows with locations."""
+"""Files of seed prompts as strings or rows with their locations."""
 
 import re
 from pathlib import Path
@@ -12,11 +12,11 @@ _NAME = re.compile(r'"?[\w.-]+"?')
 _SEPARATOR = re.compile("[,;\t]")
 
 Item = tuple[str, Any]
-"""Location, for messages, and the item: a text or a mapping."""
+"""Location, for messages, and the item: a string or a mapping."""
 
 
 def read_items(path: Path, *, columns: bool = False) -> list[Item]:
-    """Return the prompts in a file as texts or rows; ``-`` is standard input.
+    """Return the prompts in a file as strings or rows; ``-`` is standard input.
 
     Standard input without a header of column names has one prompt per line, unless ``columns``.
     """
@@ -34,12 +34,12 @@ def read_items(path: Path, *, columns: bool = False) -> list[Item]:
         raise
     for place, value in items:
         if not isinstance(value, (str, dict)):
-            raise ArtifactError(f"{place} is {value!r:.60}; it must be a text or an object")
+            raise ArtifactError(f"{place} is {value!r:.60}; it must be a string or an object")
     return items
 
 
 def _prose(path: Path) -> list[Item]:
-    """Return the lines of standard input; none if it begins with a header or as JSON."""
+    """Return the lines of standard input; none if it starts like JSON or with a header."""
     (file,) = tables.expand_paths([path])
     if tables.media_type_of(file) not in (tables.CSV, tables.TSV):
         return []

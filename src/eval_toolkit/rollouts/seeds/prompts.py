@@ -84,10 +84,10 @@ class SeedPrompt:
             given = getattr(self, name)
             if not isinstance(given, str):
                 raise InvalidTypeError(
-                    f"`{name}` of a seed prompt is {given!r:.60}; it must be text"
+                    f"`{name}` of a seed prompt is {given!r:.60}; it must be a string"
                 )
         if not self.prompt.strip():
-            raise InvalidInputError("`prompt` of a seed prompt is empty; it must be text")
+            raise InvalidInputError("`prompt` of a seed prompt is empty; it must be a string")
         if self.safe is not None and not isinstance(self.safe, bool):
             raise InvalidTypeError(f"`safe` is {self.safe!r:.60}; it must be True, False or None")
         if whole_text(self.id) != self.id:
@@ -96,7 +96,7 @@ class SeedPrompt:
         if self.content_hash not in ("", digest):
             raise InvalidInputError(
                 f"`content_hash` is {self.content_hash!r:.40}, but that of prompt and target is "
-                f"{digest[:12]}…; leave it out"
+                f"{digest[:12]}…; omit it"
             )
         object.__setattr__(self, "content_hash", digest)
         object.__setattr__(self, "id", self.id or digest[:_ID_DIGITS])
@@ -135,7 +135,7 @@ def seed_prompts(given: Sequence[str | SeedPrompt | Mapping[str, Any]]) -> list[
     """
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
         raise InvalidTypeError(
-            f"`seeds` is {given!r:.60}; it must be a list of texts, seed prompts or rows"
+            f"`seeds` is {given!r:.60}; it must be a list of strings, seed prompts or rows"
         )
     items = [(f"seeds[{at}]", item) for at, item in enumerate(given)]
     return _seeds(items, "`seeds`", {})
@@ -159,7 +159,7 @@ def load_seeds(
     Parameters
     ----------
     path : path
-        ``.txt`` (a prompt per line), ``.json`` (a list of texts or of objects), ``.jsonl``,
+        ``.txt`` (a prompt per line), ``.json`` (a list of strings or objects), ``.jsonl``,
         ``.csv``, ``.tsv``, ``.parquet`` or ``.xlsx``; texts also gzipped. ``-`` is standard input.
     prompt, id, topic, category, safe, target : str, optional
         Columns. By default, they are found by the names that published sets use: prompt or goal,
@@ -291,7 +291,7 @@ def _seeds(items: Sequence[Item], place: str, named: Mapping[str, str]) -> list[
         )
     columns = _columns(rows, place, named) if rows else {}
     made = [_made(item, columns, where) for where, item in items]
-    return _told_apart(made, [where for where, _ in items])
+    return _with_unique_ids(made, [where for where, _ in items])
 
 
 def _made(item: Any, columns: Mapping[str, str], where: str) -> SeedPrompt:
@@ -306,11 +306,11 @@ def _made(item: Any, columns: Mapping[str, str], where: str) -> SeedPrompt:
         if not isinstance(item.get(columns["prompt"]), (str, type(None))):
             raise InvalidInputError(
                 f"{where}: {columns['prompt']!r} is {item[columns['prompt']]!r:.60}; a prompt must "
-                "be text"
+                "be a string"
             )
     elif not cells:
         raise InvalidTypeError(
-            f"{where} is {item!r:.60}; it must be a text, a mapping or a SeedPrompt"
+            f"{where} is {item!r:.60}; it must be a string, a mapping or a SeedPrompt"
         )
     if not cells["prompt"].strip():
         raise InvalidInputError(f"{where}: the prompt is empty; fill it in or remove the row")
@@ -321,7 +321,7 @@ def _made(item: Any, columns: Mapping[str, str], where: str) -> SeedPrompt:
 
 
 def _text(value: Any, place: str) -> str:
-    """Return a cell as text; whole numbers are accepted, and missing values are empty."""
+    """Return a cell as a string; whole numbers are accepted, and missing values become ""."""
     if isinstance(value, str):
         return str(value)
     if validation.is_missing(value):
@@ -332,7 +332,7 @@ def _text(value: Any, place: str) -> str:
         return str(value)
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    raise InvalidInputError(f"{place} is {value!r:.60}; it must be text")
+    raise InvalidInputError(f"{place} is {value!r:.60}; it must be a string")
 
 
 def _safe(value: Any, place: str) -> bool | None:
@@ -350,8 +350,8 @@ def _safe(value: Any, place: str) -> bool | None:
     return bool(found)
 
 
-def _told_apart(seeds: list[SeedPrompt], places: Sequence[str]) -> list[SeedPrompt]:
-    """Number equal prompts without ids, and give equal prompts the same group."""
+def _with_unique_ids(seeds: list[SeedPrompt], places: Sequence[str]) -> list[SeedPrompt]:
+    """Number equal prompts without ids, and assign equal prompts to the same group."""
     hashed = [at for at, seed in enumerate(seeds) if seed.id == seed.content_hash[:_ID_DIGITS]]
     ids = unit_ids([seeds[at].content_hash for at in hashed], hashed)
     for at, name in zip(hashed, ids, strict=True):
@@ -430,7 +430,7 @@ def _guessed(
 
 
 def _fits(role: str, column: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a column's values fit its name."""
+    """Return whether a column's values match its name."""
     values = [str(row[column]) for row in rows if not validation.is_missing(row.get(column))]
     filled = [value for value in values if value.strip()]
     if role == "topic":

@@ -180,7 +180,7 @@ def _metadata(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return JSON types; functions become names, since their files are hashed separately."""
+    """Return a JSON-serialisable value; functions become names because files are hashed separately."""
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -205,7 +205,7 @@ def _refused(config: Mapping[str, Any]) -> list[str]:
 
 
 def _odd(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the keys with values of the wrong type, and a description of each problem."""
+    """Return the keys with values of the wrong type, with a description of each problem."""
     given = {key: value for key, value in config.items() if value is not None}
     return {
         key: f"{key}, which is {given[key]!r:.60} and must be {rule}"

@@ -36,7 +36,7 @@ _FIND_ALL = Contained("re:findall", Limits(seconds=SECONDS, memory_mb=512))
 
 
 def _near(text: str, group: int) -> str:
-    """Return the part of a text to search: its beginning, or its end for a negative group."""
+    """Return the part of a text to search: its start, or its end for a negative group."""
     return text[:PATTERN_LIMIT] if group >= 0 else text[-PATTERN_LIMIT:]
 
 
@@ -50,7 +50,7 @@ def _found(search: re.Pattern[str], text: str) -> list[Any]:
 
 
 def _pick(search: re.Pattern[str], text: Any, group: int) -> str | None:
-    """Return a match, or None; of several groups the first non-empty one."""
+    """Return a match, or None; if there are several groups, the first non-empty one."""
     found = _found(search, _near(text, group)) if isinstance(text, str) else []
     if not -len(found) <= group < len(found):
         return None
@@ -79,7 +79,7 @@ class _Regex:
 
 @dataclass(frozen=True, slots=True)
 class _ChoiceRegex:
-    """Filter that extracts a pattern, or else the letter of a choice text, or else a letter."""
+    """Filter that extracts a pattern, else the letter of a choice text, else any letter."""
 
     regex_pattern: str = _NUMBER
     group_select: int = 0
@@ -182,7 +182,7 @@ class _First:
 
 @dataclass(frozen=True, slots=True)
 class _FirstK:
-    """Filter that keeps the first k answers; the metric determines the attempts."""
+    """Filter that keeps the first k answers; the metric determines the number of attempts."""
 
     k: int
 
@@ -192,7 +192,7 @@ class _FirstK:
 
 @dataclass(frozen=True, slots=True)
 class _Vote:
-    """Marker of a majority vote, which the metric computes."""
+    """Placeholder for a majority vote, which the metric computes."""
 
     def __call__(self, answers: Any, doc: Mapping[str, Any]) -> Any:
         return answers
@@ -268,7 +268,7 @@ class Pipeline:
         return min([repeats, *(step.k for step in self.steps if isinstance(step, _FirstK))])
 
     def apply(self, answer: Any, doc: Mapping[str, Any]) -> Any:
-        """Apply the filters to an answer; return a text, or a list without "take_first"."""
+        """Apply the filters to an answer; return a string, or a list without "take_first"."""
         value: Any = [answer]
         for step in self.steps:
             value = step(value, doc)

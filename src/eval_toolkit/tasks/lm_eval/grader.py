@@ -1,4 +1,4 @@
-"""Grader of an lm-eval task: its filters, followed by its metrics, with a column each."""
+"""Grader of an lm-eval task: its filters, followed by its metrics, with one column each."""
 
 import math
 import re
@@ -97,7 +97,7 @@ class LmEvalGrader:
         return grades
 
     def _facts(self, response: Any, pipeline: Pipeline) -> Any:
-        """Return the input of the scores for this output type."""
+        """Return the inputs from which scores of this output type are computed."""
         known = response.context
         if not isinstance(known, Mapping) or "doc" not in known:
             raise InvalidInputError("the sample does not contain the document of an lm-eval task")

@@ -24,7 +24,7 @@ _OF_GROUP = ("group", "group_alias", "task", "aggregate_metric_list", "metadata"
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """Configuration of a task of a group."""
+    """Configuration of a task in a group."""
 
     config: Mapping[str, Any]
     path: Path
@@ -186,7 +186,7 @@ class _GroupSource:
         return [dict(item) for item in task._items(str(subject), split)]
 
     def describe(self) -> dict[str, Any]:
-        """Return one hash of the data descriptions of all tasks."""
+        """Return a single hash of the data descriptions of all tasks."""
         told = {name: task._source.describe() for name, task in self._tasks.items()}
         files = {
             f"{name}/{file}": digest

@@ -93,7 +93,7 @@ def _metric(given: Mapping[str, Any]) -> MetricConfig:
 
 
 def _own_problem(given: Mapping[str, Any]) -> str:
-    """Return a description of the problem with a metric function; "" if there is none."""
+    """Describe the problem with a metric function; "" if there is none."""
     aggregation = given.get("aggregation") or "mean"
     if aggregation in _OF_VALUES:
         return ""

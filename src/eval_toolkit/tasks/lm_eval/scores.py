@@ -50,7 +50,7 @@ class Choices:
 
     @property
     def chosen(self) -> int:
-        """Index of the likeliest choice."""
+        """Index of the most likely choice."""
         return max(range(len(self.numbers)), key=self.numbers.__getitem__)
 
     @property
@@ -254,7 +254,7 @@ def _text_score(metric: MetricConfig, suffix: str, votes: int) -> Score:
 
 
 def _rules(options: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Return the normalization of texts before comparison; other types are unchanged."""
+    """Return the normalisation of texts before comparison; other types are unchanged."""
     patterns = tuple(
         compiled(one, "regexes_to_ignore") for one in options.get("regexes_to_ignore") or ()
     )

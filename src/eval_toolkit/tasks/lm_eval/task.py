@@ -28,7 +28,7 @@ _SAMPLES = "fewshot_config.samples"
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """A turn of the prompt, and the delimiter after it in plain text."""
+    """A turn of the prompt, with the delimiter that follows it in plain text."""
 
     role: Role
     text: str
@@ -249,7 +249,9 @@ class LmEvalTask(BaseTask[str]):
         if self._shape[0]:
             question, choices = _nth(choices or [], question, row), None
         if isinstance(question, int):
-            raise InvalidInputError(f"{place_of(row)}: the question is {question}; it must be text")
+            raise InvalidInputError(
+                f"{place_of(row)}: the question is {question}; it must be a string"
+            )
         prefix = resolved(how.gen_prefix, row, "gen_prefix")
         written = _written(answer, choices, row)
         return _turns(question, written, prefix, how.target_delimiter, how.fewshot_delimiter)
@@ -278,7 +280,7 @@ class LmEvalTask(BaseTask[str]):
     def _whole_text(self, item: dict[str, Any]) -> dict[str, Any]:
         text = target_of(self.config.doc_to_target, item, has_choices=False)
         if not isinstance(text, str):
-            raise InvalidInputError(f"doc_to_target is {text!r:.60}; it must give a text")
+            raise InvalidInputError(f"doc_to_target is {text!r:.60}; it must yield a string")
         return {
             "messages": (Message(Role.USER, text),),
             "ground_truth": text,
@@ -288,7 +290,7 @@ class LmEvalTask(BaseTask[str]):
         }
 
     def _contexts(self, item: dict[str, Any]) -> dict[str, Any]:
-        """Return the sample fields if the choices are contexts followed by a common ending."""
+        """Return the sample fields if the choices are contexts with a common ending."""
         config = self.config
         questions = choices_of(config.doc_to_choice, item)
         ending = target_of(config.doc_to_target, item, has_choices=False)
@@ -312,7 +314,7 @@ class LmEvalTask(BaseTask[str]):
         }
 
     def _alone(self, scored: Sequence[str]) -> list[Part]:
-        """Return the request for the choices without context, if a metric needs it."""
+        """Return the request that scores the choices without context, if a metric needs it."""
         needed = any(metric.name == "acc_mutual_info" for metric in self.config.metrics)
         return [Part("", tuple(scored))] if needed else []
 
@@ -328,7 +330,7 @@ class LmEvalTask(BaseTask[str]):
         config, has_choices = self.config, self.config.doc_to_choice is not None
         question = text_of(config.doc_to_text, item, has_choices=has_choices)
         if isinstance(question, int):
-            raise InvalidInputError(f"doc_to_text is the number {question}; it must be text")
+            raise InvalidInputError(f"doc_to_text is the number {question}; it must be a string")
         prefix = resolved(config.gen_prefix, item, "gen_prefix")
         turns = self._before(item) + _turns(question, None, prefix, config.target_delimiter, "")
         text, target = _text(turns), target_of(config.doc_to_target, item, has_choices=has_choices)
@@ -339,7 +341,7 @@ class LmEvalTask(BaseTask[str]):
             return {**asked, "ground_truth": [str(one) for one in references], "context": known}
         if config.output_type == "loglikelihood":
             if not isinstance(target, str):
-                raise InvalidInputError(f"doc_to_target is {target!r:.60}; it must give a text")
+                raise InvalidInputError(f"doc_to_target is {target!r:.60}; it must yield a string")
             known = {"doc": dict(item)}
             scored: tuple[str, ...] = (target,)
             return {
@@ -400,11 +402,11 @@ def _nth(choices: Sequence[str], at: Any, row: Mapping[str, Any]) -> str:
 
 
 def _written(answer: Any, choices: Sequence[str] | None, row: Mapping[str, Any]) -> str | None:
-    """Return the answer of an example as written in a prompt."""
+    """Return the answer of an example in the form used in a prompt."""
     if isinstance(answer, list):
         answer = answer[0] if answer else None
     if isinstance(answer, int) and choices:
         return _nth(choices, answer, row)
     if answer is None or isinstance(answer, str):
         return answer
-    raise InvalidInputError(f"{place_of(row)}: the answer is {answer!r:.60}; it must be text")
+    raise InvalidInputError(f"{place_of(row)}: the answer is {answer!r:.60}; it must be a string")

@@ -1,4 +1,4 @@
-"""Document fields given as a column, a Jinja template, a constant, or a function."""
+"""Fields of a document, given as a column, a Jinja template, a constant, or a function."""
 
 import ast
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ def text_of(given: Any, row: Mapping[str, Any], *, has_choices: bool) -> str | i
         value = row[value] if value in row else _number_or_text(value, row, has_choices)
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise InvalidInputError(
-            f"{place_of(row)}: doc_to_text is {value!r:.60}; it must give a text"
+            f"{place_of(row)}: doc_to_text is {value!r:.60}; it must yield a string"
         )
     return value
 
@@ -111,12 +111,12 @@ def choices_of(given: Any, row: Mapping[str, Any]) -> list[str]:
         value = list(value.values())
     if not isinstance(value, (list, tuple)) or not value:
         raise InvalidInputError(
-            f"{place_of(row)}: doc_to_choice is {value!r:.60}; it must give a list of texts"
+            f"{place_of(row)}: doc_to_choice is {value!r:.60}; it must yield a list of strings"
         )
     for at, text in enumerate(value):
         if not isinstance(text, str):
             raise InvalidInputError(
-                f"{place_of(row)}: doc_to_choice[{at}] is {text!r:.60}; it must be text"
+                f"{place_of(row)}: doc_to_choice[{at}] is {text!r:.60}; it must be a string"
             )
     return list(value)
 

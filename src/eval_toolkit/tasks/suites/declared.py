@@ -146,7 +146,7 @@ class Suite:
         for name in names:
             if names.count(name) > 1:
                 raise InvalidInputError(
-                    f"suite {self.name!r} has two tasks {name!r}; give one of them another `label`"
+                    f"suite {self.name!r} has two tasks {name!r}; give one of them a different `label`"
                 )
         for aggregate in self.all_aggregates():
             for task, _ in aggregate.sources:
@@ -256,17 +256,17 @@ def _entry(given: Any, file: Path, allow_code: bool) -> Leaf | Suite:
     if isinstance(given, str):
         return Leaf(_beside(given, file), origin=origin)
     if not isinstance(given, Mapping):
-        raise InvalidInputError(f"`tasks` holds {given!r:.60}; it must be a name or a table")
+        raise InvalidInputError(f"`tasks` contains {given!r:.60}; it must be a name or a table")
     if "tasks" in given:
         return _suite(given, file, None, allow_code)
     if not isinstance(given.get("task"), str):
-        raise InvalidInputError(f"`tasks` holds {dict(given)!r:.60}, which has no `task`")
+        raise InvalidInputError(f"`tasks` contains {dict(given)!r:.60}, which has no `task`")
     _refuse_unknown(given, ("task", "label", *_SETTINGS), f"task {given['task']!r}")
     task, settings = _beside(given["task"], file), _settings(given, file)
     label = given.get("label")
     if not isinstance(label, (str, type(None))):
         raise InvalidInputError(
-            f"task {given['task']!r}: `label` is {label!r:.60}; it must be text"
+            f"task {given['task']!r}: `label` is {label!r:.60}; it must be a string"
         )
     return Leaf(task, label, settings, origin)
 
@@ -286,7 +286,9 @@ def _beside(name: str, file: Path) -> str:
 
 def _aggregate(given: Any) -> Aggregate:
     if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
-        raise InvalidInputError(f"`aggregates` holds {given!r:.60}; it must be a table with a name")
+        raise InvalidInputError(
+            f"`aggregates` contains {given!r:.60}; it must be a table with a name"
+        )
     where = f"aggregate {given['name']!r}"
     _refuse_unknown(given, ("name", "sources", "method"), where)
     sources, listed = [], given.get("sources", [])

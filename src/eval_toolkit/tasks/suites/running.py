@@ -23,7 +23,6 @@ from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.scorecards import MetricResult, Scorecard
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.grading import Measuring
 from eval_toolkit.tasks.planning import decoding_of, estimate
 from eval_toolkit.tasks.running import run_task
 from eval_toolkit.tasks.suites.declared import Aggregate, Leaf, Suite, made_task, run_options
@@ -50,16 +49,16 @@ class SuiteValue:
 
     @property
     def ci_low(self) -> float | None:
-        """Lower end of the interval; None without an interval."""
+        """Lower end of the interval; None if there is no interval."""
         return None if self.ci is None else self.ci.ci_low
 
     @property
     def ci_high(self) -> float | None:
-        """Upper end of the interval; None without an interval."""
+        """Upper end of the interval; None if there is no interval."""
         return None if self.ci is None else self.ci.ci_high
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
+        """Return a JSON-serialisable dict."""
         names = (
             *("name", "method", "sources", "value", "standard_error", "ci_low", "ci_high"),
             *("confidence", "n_units", "status", "reason"),
@@ -87,7 +86,7 @@ class SuiteRun(Displayed):
         return bool(self.failures) or any(run.too_many_errors for run in self.runs.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; the full results of each task are in its folder."""
+        """Return a JSON-serialisable dict; the full results of each task are in its folder."""
         return {
             "schema_version": "v1",
             "suite": self.name,
@@ -212,7 +211,7 @@ def _check(leaf: Leaf, task: BaseTask[Any], model: Model) -> None:
     attempts = given.get("attempts") or 1
     try:
         summary = SummarySpec(**{name: given[name] for name in _SUMMARY if name in given})
-        Measuring.of(task, given.get("graders"), summary=summary, attempts=attempts, **ks)
+        GradingSettings.of(task, given.get("graders"), summary=summary, attempts=attempts, **ks)
         decoding_of(task, model, **{name: given[name] for name in _DECODING if name in given})
         estimate(task, model, **{name: given[name] for name in _ASKING if name in given})
     except InvalidInputError as error:
@@ -228,7 +227,7 @@ def _places(leaves: Sequence[Leaf], out: str | Path | None) -> list[Path | None]
         if names.count(name) > 1:
             raise InvalidInputError(
                 f"{leaf.name!r} and another task would share the folder {name!r}; give one "
-                "of them another `label`"
+                "of them a different `label`"
             )
     return [Path(out) / name for name in names]
 

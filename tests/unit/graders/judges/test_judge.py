@@ -16,7 +16,7 @@ from eval_toolkit.graders.judges import (
     Scale,
     VerdictFormat,
 )
-from eval_toolkit.graders.judges.asking import judge_jobs, judge_of, judges_in
+from eval_toolkit.graders.judges.requests import judge_jobs, judge_of, judges_in
 from eval_toolkit.graders.judges.voting import agreement, combined
 from eval_toolkit.models.messages import Message
 from eval_toolkit.models.responses import Completion, ErrorInfo, RawCompletion

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.integrations.importing import astra_rl, read_logs
 from eval_toolkit.integrations.importing.logs import Log
-from eval_toolkit.integrations.importing.wanted import Wanted
+from eval_toolkit.integrations.importing.options import Wanted
 from eval_toolkit.rollouts import ASTEvaluator, ASTSampler, Evaluator
 from eval_toolkit.rollouts.evaluators.astra_json import rollouts_json
 from eval_toolkit.rollouts.toys import TOY_PROMPTS, toy_system

@@ -11,7 +11,7 @@ import pytest
 from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.integrations.importing import eval_framework, read_logs
 from eval_toolkit.integrations.importing.logs import Log
-from eval_toolkit.integrations.importing.wanted import Wanted
+from eval_toolkit.integrations.importing.options import Wanted
 
 ERROR = {"error_class": "TimeoutError", "message": "no\nanswer", "traceback": "…"}
 

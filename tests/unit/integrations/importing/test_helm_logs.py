@@ -10,7 +10,7 @@ import pytest
 from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.integrations.importing import helm, read_logs
 from eval_toolkit.integrations.importing.logs import Log
-from eval_toolkit.integrations.importing.wanted import Wanted
+from eval_toolkit.integrations.importing.options import Wanted
 
 TYPOS = {"name": "typos", "robustness": True, "fairness": False, "computed_on": "perturbed"}
 

@@ -37,7 +37,7 @@ from eval_toolkit.integrations.importing import (
 )
 from eval_toolkit.integrations.importing.items import item_input
 from eval_toolkit.integrations.importing.recognising import readers
-from eval_toolkit.integrations.importing.stated import cell_names
+from eval_toolkit.integrations.importing.reported import cell_names
 from eval_toolkit.metrics.wilson import wilson_bounds
 from eval_toolkit.runs import run_state, write_run, writing
 from eval_toolkit.scorecards import MetricResult

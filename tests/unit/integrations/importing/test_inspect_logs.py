@@ -32,8 +32,8 @@ from eval_toolkit.graders.base import Grade
 from eval_toolkit.integrations.importing import inspect_log, zipped
 from eval_toolkit.integrations.importing.inspect_values import is_known, mean_of, reduced
 from eval_toolkit.integrations.importing.logs import Log, LoggedSample
-from eval_toolkit.integrations.importing.measured import log_records
-from eval_toolkit.integrations.importing.wanted import Wanted
+from eval_toolkit.integrations.importing.measurement import log_records
+from eval_toolkit.integrations.importing.options import Wanted
 from eval_toolkit.models.messages import Message
 
 NAN = float("nan")

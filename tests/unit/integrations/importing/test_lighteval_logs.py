@@ -13,7 +13,7 @@ import pytest
 from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.integrations.importing import lighteval, read_logs
 from eval_toolkit.integrations.importing.logs import Log
-from eval_toolkit.integrations.importing.wanted import Wanted
+from eval_toolkit.integrations.importing.options import Wanted
 
 TIME = "2025-03-01T10-20-30.123456"
 ACC = {"metric_name": "acc", "higher_is_better": True, "corpus_level_fn": "mean"}

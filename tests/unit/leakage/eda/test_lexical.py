@@ -143,7 +143,7 @@ def test_to_dict_is_strict_json():
         ("one text", B, {}, InvalidTypeError, "`corpus_a` is a single string"),
         (A, [], {}, InvalidInputError, "`corpus_b` is empty"),
         (A, ["x", None], {}, InvalidTypeError, r"corpus_b\[1\] is None"),
-        (A, 3, {}, InvalidTypeError, "`corpus_b` must be a list of texts"),
+        (A, 3, {}, InvalidTypeError, "`corpus_b` must be a list of strings"),
         (A, ["!!!", ""], {}, UndefinedMetricError, "`corpus_b` contains no terms"),
         (["x"], ["x x"], {}, UndefinedMetricError, "the only term is 'x'"),
         (A, B, {"prior_scale": 0.0}, InvalidInputError, "`prior_scale` is 0.0"),

@@ -55,7 +55,7 @@ def expected(model: EmbeddedModel, prompt: str, choices: Sequence[str]) -> list[
 
 
 def greedy(model: EmbeddedModel, prompt: str, n: int) -> list[int]:
-    """Return the likeliest tokens one after the other, each from the definition."""
+    """Return the most likely tokens one after the other, each from the definition."""
     text = ids(model, prompt)
     for _ in range(n):
         text.append(int(reference_logits(WEIGHTS, text)[-1].argmax()))

@@ -128,7 +128,7 @@ LONG = "The dog is in Rome, and Paris is a question. " * 3 + "It is"
     ("lie", "words"),
     [
         ("truncated", "a text other than the one sent"),
-        ("zeros", "a log-probability of 0.0, above that of the likeliest token"),
+        ("zeros", "a log-probability of 0.0, above that of the most likely token"),
     ],
 )
 @pytest.mark.parametrize("lists", ["honest", "refused"])
@@ -319,7 +319,7 @@ def test_a_conversation_goes_through_the_servers_template() -> None:
     assert found.loglikelihoods == pytest.approx(expected(whole), abs=1e-9)
     with (
         FaultServer() as server,
-        pytest.raises(ModelError, match="format the prompt as text") as caught,
+        pytest.raises(ModelError, match="format the prompt as a string") as caught,
     ):
         score(server, messages)
     assert caught.value.kind == "unsupported"

@@ -119,8 +119,8 @@ def test_tags_can_be_chosen():
         ("<think>", InvalidTypeError, "must be a list of pairs"),
         (["<think>"], InvalidTypeError, r"reasoning_tags\[0\] is '<think>'"),
         ([("<a>", "</a>"), ("<b>",)], InvalidTypeError, r"reasoning_tags\[1\]"),
-        ([("<a>", "")], InvalidInputError, "both must be text"),
-        ([("<a>", 3)], InvalidInputError, "both must be text"),
+        ([("<a>", "")], InvalidInputError, "both must be strings"),
+        ([("<a>", 3)], InvalidInputError, "both must be strings"),
     ],
 )
 def test_tags_are_pairs_of_texts(tags, error, message):

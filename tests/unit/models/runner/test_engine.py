@@ -223,11 +223,11 @@ def test_arguments_are_checked():
         run_jobs(jobs_of(1), ScriptedModel("x"), concurrency=0)
     with pytest.raises(InvalidInputError, match="`give_up_after` is 0"):
         run_jobs(jobs_of(1), ScriptedModel("x"), give_up_after=0)
-    with pytest.raises(InvalidInputError, match="`unit_id` is ''; it must be a nonempty text"):
+    with pytest.raises(InvalidInputError, match="`unit_id` is ''; it must be a non-empty string"):
         Job("", 1, GenerateRequest("a"))
     with pytest.raises(InvalidTypeError, match="`request` of unit 'q' is str"):
         Job("q", 1, "a")
-    with pytest.raises(InvalidTypeError, match="`step` must be text, got 1"):
+    with pytest.raises(InvalidTypeError, match="`step` must be a string, got 1"):
         Job("q", 1, GenerateRequest("a"), 1)
     with pytest.raises(InvalidInputError, match="needs either a response or an error"):
         JobResult(jobs_of(1)[0])

@@ -37,7 +37,7 @@ from eval_toolkit.report.viewer.run_list import RunList
 from eval_toolkit.report.viewer.statistics import Statistics, Told
 from eval_toolkit.report.viewer.store import Store, pattern
 from eval_toolkit.report.viewer.unit import blocks_of
-from eval_toolkit.rollouts import showing
+from eval_toolkit.rollouts import display
 from eval_toolkit.runs import Run, selected_units, write_run
 from eval_toolkit.runs.blocks import Facts, Group, Text, flattened
 from eval_toolkit.scorecards import Records
@@ -309,7 +309,7 @@ def test_of_a_long_conversation_the_first_turns_are_shown_and_all_are_counted(
     shape = shape_of(store, run.path)
     (record,) = records_at(store, shape, [0], [])
     whole = blocks_of(store, run, record)
-    monkeypatch.setattr(showing, "_TURNS_AT_MOST", 2)
+    monkeypatch.setattr(display, "_TURNS_AT_MOST", 2)
     monkeypatch.setattr(selected_units, "_BEGINNING", 7)
     talk = blocks_of(store, run, record)
     assert [one.text for one in replies(talk)] == [

@@ -18,7 +18,7 @@ from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.units import UNITS
 from eval_toolkit.tasks import ChoicesSpec, CompletionSpec, Prompt, Task, run_task
 from eval_toolkit.tasks.references import Reference
-from eval_toolkit.tasks.showing import right_by_part
+from eval_toolkit.tasks.sample_display import right_by_part
 
 CITIES = ["Rome", "Madrid", "Bonn"]
 

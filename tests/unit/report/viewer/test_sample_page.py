@@ -21,9 +21,9 @@ from tests.support.viewer_driving import (
 from eval_toolkit.report.viewer.records import records_at, shape_of
 from eval_toolkit.report.viewer.store import Store
 from eval_toolkit.report.viewer.unit import blocks_of
-from eval_toolkit.rollouts import showing
+from eval_toolkit.rollouts import display
+from eval_toolkit.rollouts.display import Scoring, _card
 from eval_toolkit.rollouts.graphs import Graph, Node
-from eval_toolkit.rollouts.showing import Scoring, _card
 from eval_toolkit.rollouts.turns import TURNS, turns_table
 from eval_toolkit.runs import write_run
 from eval_toolkit.scorecards import Records
@@ -137,7 +137,7 @@ def test_scores_are_named_as_in_the_report(ask: Asking, runs_dir: Path) -> None:
 def test_a_long_conversation_is_cut_and_says_so(
     ask: Asking, runs_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(showing, "_TURNS_AT_MOST", 5)
+    monkeypatch.setattr(display, "_TURNS_AT_MOST", 5)
     node: Any = None
     for at in range(30, 0, -1):
         node = Node("", f"probe {at}", "reply", children=[] if node is None else [node])

@@ -237,7 +237,7 @@ class TestScripted:
         ("options", "message"),
         [
             ({"probes": []}, "`probes` is empty"),
-            ({"probes": "text"}, "must be a list of texts"),
+            ({"probes": "text"}, "must be a list of strings"),
             ({"probes": ["a", 3]}, r"probes\[1\] is 3"),
             ({"probes": ["a"], "after": "end"}, "`after` is 'end'"),
         ],
@@ -273,7 +273,7 @@ class TestTemplates:
 
     @pytest.mark.parametrize("text", ["", "no field", None, "{text}"])
     def test_a_template_has_a_field(self, text: Any) -> None:
-        with pytest.raises(InvalidInputError, match=r"must be text with \{probe\} or \{goal\}"):
+        with pytest.raises(InvalidInputError, match=r"must be a string with \{probe\} or \{goal\}"):
             Template(text)
 
     @pytest.mark.parametrize(("make", "option"), [(RolePlay, "role"), (PrefixInjection, "prefix")])

@@ -23,8 +23,8 @@ from eval_toolkit.rollouts.attacks import (
     Static,
     Template,
 )
-from eval_toolkit.rollouts.attacks.asking import FORM, read_probe, refused
 from eval_toolkit.rollouts.attacks.crescendo import STEPS
+from eval_toolkit.rollouts.attacks.model_probes import FORM, read_probe, refused
 from eval_toolkit.rollouts.conversations import Conversation, Turn
 from eval_toolkit.rollouts.scorers import KeywordScorer, RefusalScorer
 

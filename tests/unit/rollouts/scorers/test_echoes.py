@@ -69,7 +69,7 @@ def test_how_many_words_make_a_run_can_be_said():
     assert echo_share(response, ["one"], run=1) == 1 / 6
     with pytest.raises(InvalidInputError, match="run"):
         echo_share(response, ["one"], run=0)
-    with pytest.raises(InvalidTypeError, match="one text"):
+    with pytest.raises(InvalidTypeError, match="single string"):
         without_echo(response, "one two three")
 
 

@@ -4,14 +4,14 @@ import pytest
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
 from eval_toolkit.graders.judges import Judge, KeywordJudge, Panel, Rubric
-from eval_toolkit.graders.judges.asking import judge_of
+from eval_toolkit.graders.judges.requests import judge_of
 from eval_toolkit.models.responses import RawCompletion
 from eval_toolkit.models.runner import Journal, read_outcomes
 from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.rollouts import System, run_rollouts
 from eval_toolkit.rollouts.conversations import Conversation
-from eval_toolkit.rollouts.scorers import CachedScorer, JudgeScorer, asked_through, checked_turns
+from eval_toolkit.rollouts.scorers import CachedScorer, JudgeScorer, checked_turns, requests_through
 from eval_toolkit.rollouts.scorers.judged import completion_of
 from eval_toolkit.runs import Context
 from eval_toolkit.runs.context import Asker
@@ -248,7 +248,7 @@ STATES = [told(("Now?", answer)) for answer in ("A recipe.", "Never.", "mumble")
 
 def test_verdicts_are_kept_by_unit_attempt_and_place(tmp_path):
     def ask(scorer, **kept):
-        with Context(**kept) as asking, asked_through([CachedScorer(scorer)], asking):
+        with Context(**kept) as asking, requests_through([CachedScorer(scorer)], asking):
             return checked_turns(scorer, STATES, KEYS), asking.verdicts
 
     scorer, model = scorer_of()
@@ -275,7 +275,7 @@ def test_a_kept_verdict_on_another_answer_is_not_used(tmp_path):
     for states, n_asked in ((STATES, 3), (other, 1)):
         scorer, model = scorer_of()
         journal = Journal(tmp_path / "journal.jsonl")
-        with Context(journal=journal) as asking, asked_through([scorer], asking):
+        with Context(journal=journal) as asking, requests_through([scorer], asking):
             scorer.score_turns(states, KEYS)
         assert model.n_calls == n_asked
 

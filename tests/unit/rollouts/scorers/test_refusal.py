@@ -155,7 +155,7 @@ def test_each_text_is_scored_by_itself(texts: list[str]) -> None:
 
 
 def test_what_is_no_list_of_texts_is_refused() -> None:
-    with pytest.raises(InvalidTypeError, match="must be a list of texts"):
+    with pytest.raises(InvalidTypeError, match="pass a list of strings"):
         RefusalScorer().score("I cannot.")
     with pytest.raises(InvalidTypeError, match="`text` is NoneType"):
         RefusalScorer().score([None])  # type: ignore[list-item]

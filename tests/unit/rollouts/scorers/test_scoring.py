@@ -15,7 +15,7 @@ from eval_toolkit.rollouts.scorers import (
     JudgeScorer,
     KeywordScorer,
     as_text_scorer,
-    asked_through,
+    requests_through,
     with_mode,
     with_threshold,
 )
@@ -305,7 +305,7 @@ def test_a_judge_sees_the_conversation_and_keeps_its_verdicts_by_key(wrap):
     inner = JudgeScorer(Judge("harmfulness", model))
     nodes = list(chain().nodes())
     keys = [("unit", 1, node.id) for node in nodes]
-    with Context() as asking, asked_through([inner], asking):
+    with Context() as asking, requests_through([inner], asking):
         score_nodes(nodes, [wrap(inner)], keys=keys)
     assert [node.scores for node in nodes] == [{"harmfulness": 0.0}, {"harmfulness": 1.0}]
     assert [node.event for node in nodes] == [False, True]

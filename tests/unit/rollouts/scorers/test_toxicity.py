@@ -158,9 +158,11 @@ class TestOptions:
             ToxicityScorer(**options)
 
     def test_bad_texts(self) -> None:
-        with pytest.raises(InvalidTypeError, match="`texts` is one text; it must be a list"):
+        with pytest.raises(InvalidTypeError, match="`texts` is a single string; pass a list"):
             ToxicityScorer().score("a text")
-        with pytest.raises(InvalidTypeError, match=r"texts\[1\] is a NoneType; it must be text"):
+        with pytest.raises(
+            InvalidTypeError, match=r"texts\[1\] is a NoneType; it must be a string"
+        ):
             ToxicityScorer().score_categories(["a", None])  # type: ignore[list-item]
 
     def test_without_weights(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -254,7 +254,7 @@ class TestTemplates:
     def test_choices_that_are_no_texts(self, write: Write) -> None:
         text = CHOICE.replace('["no", "yes"]', "[no, yes]")  # YAML reads booleans here
         with pytest.raises(
-            InvalidInputError, match=r"doc_to_choice\[0\] is False; it must be text"
+            InvalidInputError, match=r"doc_to_choice\[0\] is False; it must be a string"
         ):
             load_lm_eval_task(write(text), rows=ROWS).samples()
 

@@ -71,7 +71,7 @@ class _Padding:
 
     @classmethod
     def of(cls, reader: _Reader) -> "_Padding":
-        """Process only padding."""
+        """Return the states after processing only padding."""
         shape = (LENGTH + 1, reader.units)
         hidden, cell = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
         best = np.full(shape, -np.inf, np.float32)
@@ -139,7 +139,7 @@ class Network:
         return np.asarray(np.where(logits < 0, small, 1.0) / (1.0 + small))
 
     def _read(self, batch: NDArray[np.intp], lengths: NDArray[np.intp]) -> Floats:
-        """Return the maximum outputs of both directions; texts are sorted longest first."""
+        """Return the maximum outputs of both directions; texts are sorted by length, longest first."""
         start = LENGTH - lengths
         hidden, cell = self.padding.hidden[start], self.padding.cell[start]
         ahead = self.padding.best[start]

@@ -76,7 +76,7 @@ class _Machine:
     def name(self, _: Any) -> None:
         name, module = self.stack.pop(), self.stack.pop()
         if not (isinstance(name, str) and isinstance(module, str)):
-            raise _RefusedError("a name that is not text")
+            raise _RefusedError("a name that is not a string")
         known = (*_DICTIONARIES, ("builtins", "int"), self.expected)
         if (module, name) not in known:
             raise _RefusedError(f"the name {module}.{name}")

@@ -118,7 +118,7 @@ class ToxicityScorer:
     def checked(self, texts: Sequence[str]) -> list[float | str]:
         """Return the scores, except for texts that consist only of unknown words.
 
-        It is "skipped: …" if no word is known. A text of only white space has a score, since it
+        It is "skipped: …" if no word is known. A text of only whitespace has a score, since it
         contains nothing toxic.
         """
         given = _texts(texts)
@@ -159,16 +159,16 @@ class ToxicityScorer:
 
 
 def _pieces(words: list[int]) -> list[list[int]]:
-    """Return overlapping windows of a text, from the last words on; one for a short text."""
+    """Return overlapping windows of a text, starting with its last words; one for a short text."""
     starts = [*range(len(words) - LENGTH, 0, -LENGTH // 2), 0]
     return [words[start : start + LENGTH] for start in starts]
 
 
 def _texts(texts: Any) -> list[str]:
     if isinstance(texts, str):
-        raise InvalidTypeError("`texts` is one text; it must be a list of texts")
+        raise InvalidTypeError("`texts` is a single string; pass a list of strings")
     given = list(texts)
     for at, text in enumerate(given):
         if not isinstance(text, str):
-            raise InvalidTypeError(f"texts[{at}] is a {type(text).__name__}; it must be text")
+            raise InvalidTypeError(f"texts[{at}] is a {type(text).__name__}; it must be a string")
     return given

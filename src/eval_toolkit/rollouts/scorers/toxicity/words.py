@@ -53,13 +53,13 @@ class Vocabulary:
 
     @classmethod
     def of(cls, words: Sequence[str]) -> "Vocabulary":
-        """Create from words, numbered from 1."""
+        """Return a vocabulary of the given words, numbered from 1."""
         return cls({word: number for number, word in enumerate(words, 1)})
 
     def split(self, text: str) -> list[str]:
         """Return the words of a text: lower case, cut at spaces and most ASCII punctuation.
 
-        Apostrophes are kept, as is white space other than space, tab and line feed.
+        Apostrophes are kept, as is whitespace other than space, tab and line feed.
         """
         return [word for word in text.lower().translate(_TO_SPACES).split(" ") if word]
 

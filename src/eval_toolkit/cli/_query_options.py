@@ -1,0 +1,184 @@
+"""Shared options and behaviour of commands that query models: storage, progress, resuming."""
+
+import contextlib
+import errno
+import functools
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from eval_toolkit._internal.display.progress import ProgressBar
+from eval_toolkit._internal.hashing import canonical_json, sha256_text
+from eval_toolkit._internal.words import one_line
+from eval_toolkit.cli._exit import EXIT_FAILED
+from eval_toolkit.cli._options import form_options
+from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._text import in_options, say
+from eval_toolkit.errors import ArtifactError, ModelError
+from eval_toolkit.models.runner import Progress
+from eval_toolkit.models.servers import cost_text
+from eval_toolkit.runs.open import JOURNAL
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_RUNS = Path("runs")
+ONLY_RANKED = "eval_toolkit.only_ranked"
+"""Key in a command's context: omit the pages of single runs, for formats with one document."""
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+reasoning_option = click.option(
+    "--reasoning-tags",
+    nargs=2,
+    multiple=True,
+    metavar="OPEN CLOSE",
+    help=(
+        "Tags around the model's reasoning, which is not graded, e.g. <think> and </think>. "
+        "Repeatable."
+    ),
+)
+
+
+@dataclass(frozen=True)
+class QueryOptions:
+    """Settings of a command that queries a model, except for the requests themselves."""
+
+    counted: dict[str, Any]
+    """Treatment of failures, and options of the intervals."""
+    engine: dict[str, Any]
+    """Concurrency and cache, which do not affect results."""
+    output: Output
+    out: str | None
+    stored: bool
+    quiet: bool
+
+    def folder(self, name: str, told: Mapping[str, Any]) -> Path | None:
+        """Return the run folder: ``--out``, or a folder name derived from the request."""
+        if not self.stored:
+            return None
+        return Path(self.out) if self.out else kept_folder(name, told)
+
+
+_OPTIONS = (
+    click.option("--on-error", type=click.Choice(["exclude", "as_zero"]), default="exclude",
+                 show_default=True, help="How failed samples are counted."),
+    click.option("--max-error-rate", default=0.0, show_default=True, type=click.FloatRange(0, 1),
+                 help="Maximum share of failed samples; exit with code 3 if it is exceeded."),
+    click.option("--confidence", default=0.95, show_default=True, help="Confidence level of the intervals.",
+                 type=click.FloatRange(0, 1, min_open=True, max_open=True)),
+    click.option("--concurrency", type=click.IntRange(1), help="Number of concurrent requests."),
+    click.option("--patience", type=click.FloatRange(min=0), metavar="MINUTES",
+                 help="How long to wait for a server that is away; then exit with 3.  [default: 30 "
+                     "if it has answered before]"),
+    click.option("--cache", type=click.Path(dir_okay=False), help="SQLite file that caches answers."),
+    click.option("--out", type=click.Path(file_okay=False), metavar="FOLDER",
+                 help="Folder of the run; run the same command again to resume.  [default: "
+                     "below runs/]"),
+    click.option("--no-store", is_flag=True, help="Write nothing."),
+    form_options,
+    click.option("--quiet", is_flag=True, help="Do not show progress on standard error."),
+)  # fmt: skip
+
+
+def asking_options(command: _Command) -> _Command:
+    """Add the options shared by commands that query models; the command gets ``asked``."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        out, no_store = kwargs.pop("out"), kwargs.pop("no_store")
+        patience = kwargs.pop("patience")
+        if out is not None and not out.strip():
+            raise click.UsageError("--out is empty; specify a folder")
+        if out is not None and no_store:
+            raise click.UsageError("pass either --out or --no-store, not both")
+        names = ("on_error", "max_error_rate", "confidence")
+        asked = QueryOptions(
+            counted={name: kwargs.pop(name) for name in names},
+            engine={
+                **{name: kwargs.pop(name) for name in ("concurrency", "cache")},
+                "patience_s": None if patience is None else 60.0 * patience,
+            },
+            output=kwargs.pop("output"),
+            out=out,
+            stored=not no_store,
+            quiet=kwargs.pop("quiet"),
+        )
+        return command(*args, asked=asked, **kwargs)
+
+    decorated: Any = wrapped
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+def kept_folder(name: str, told: Mapping[str, Any]) -> Path:
+    """Return a folder name derived from a request; equal requests have equal names.
+
+    ``name`` is a readable prefix, and ``told`` contains everything that determines the answers.
+    """
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:80]
+    return _RUNS / f"{plain}-{sha256_text(canonical_json(told))[:8]}"
+
+
+@contextlib.contextmanager
+def progress_bar(
+    quiet: bool, begins: Callable[[Progress], str] | None = None
+) -> Iterator[ProgressBar | None]:
+    """Yield a progress display on standard error, or None with ``--quiet``.
+
+    ``begins`` returns a line to print at the first update, before any request is sent.
+    """
+    if quiet or sys.stderr is None:
+        yield None
+        return
+    told = functools.partial(say, err=True)
+    with ProgressBar(told, begins, cost_text) as bar:
+        yield bar
+
+
+@contextlib.contextmanager
+def resumable(folder: Path | None) -> Iterator[None]:
+    """Print where finished answers are stored if the command is interrupted."""
+    try:
+        with _terminated_like_interrupted():
+            yield
+    except (KeyboardInterrupt, ModelError, ArtifactError) as stop:
+        failed = isinstance(stop, ModelError) or _disk_failed(stop)
+        if isinstance(stop, ArtifactError) and not failed:
+            raise
+        if failed:
+            say(f"error: {in_options(' '.join(one_line(stop).split()))}", err=True)
+        if folder is not None and (folder / JOURNAL).exists():
+            say(
+                f"finished answers are stored in {folder}; run the same command again to resume",
+                err=True,
+            )
+        if failed:
+            raise click.exceptions.Exit(EXIT_FAILED) from stop
+        raise
+
+
+@contextlib.contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """Treat SIGTERM like Ctrl-C, so that requests under way may end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _disk_failed(error: BaseException | None) -> bool:
+    """Return whether an error means that the disk is full or read-only."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _DISK:
+            return True
+        error = error.__cause__
+    return False

@@ -1,0 +1,121 @@
+"""The short form of `evaluate`, which takes one table and scorers or columns of scores."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit._internal import frames
+from eval_toolkit._internal.validation import FloatArray
+from eval_toolkit.errors import InvalidTypeError, MissingColumnError
+from eval_toolkit.harness.scorers import as_scorer, checked_scores
+from eval_toolkit.harness.scoring import checked_names
+from eval_toolkit.loaders.predictions import Predictions, Wanted, read_predictions
+from eval_toolkit.scorecards.parts import WHOLE
+from eval_toolkit.slices import EvalSlice
+
+_TEXTS = ("text", "prompt", "input", "question", "message")
+"""Columns that scorers of texts receive, by their usual names."""
+
+
+@dataclass(frozen=True)
+class _ScoreColumn:
+    """Column of scores used instead of a scorer."""
+
+    column: str
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        raise NotImplementedError(
+            f"the scores are read from the column {self.column!r}, not predicted"
+        )
+
+
+@dataclass(frozen=True)
+class PlainRows:
+    """Scorers, slice and scores for `evaluate`, taken from a table."""
+
+    scorers: dict[str, Any]
+    slices: list[EvalSlice]
+    scores: dict[tuple[str, str], FloatArray]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, data: Any, scorers: Any) -> "PlainRows":
+        """Read a table, and call the scorers that are not columns.
+
+        A scorer is a column name, a function or an object with ``predict_proba``.
+
+        Examples
+        --------
+        >>> table = {"y": [0, 1], "p": [0.2, 0.9]}
+        >>> plain = PlainRows.of(table, {"old": "p"})
+        >>> plain.scores["all", "old"].tolist(), plain.notes
+        ([0.2, 0.9], ("labels: column 'y'",))
+        """
+        named = checked_names(scorers)
+        table = data
+        columns = {}
+        for name, scorer in named.items():
+            columns[name] = scorer if isinstance(scorer, str) else f"score of {name}"
+            if not isinstance(scorer, str):
+                table = frames.with_column(table, columns[name], _scored(data, name, scorer))
+        found = read_predictions(table, Wanted(scores=tuple(dict.fromkeys(columns.values()))))
+        made = {
+            name: _ScoreColumn(scorer) if isinstance(scorer, str) else _usable(scorer)
+            for name, scorer in named.items()
+        }
+        scores = {(WHOLE, name): found.scores[column] for name, column in columns.items()}
+        return cls(made, [_slice(found)], scores, (f"labels: column {found.label!r}",))
+
+
+def _slice(found: Predictions) -> EvalSlice:
+    """Return the rows as a slice whose inputs are the ids."""
+    ids = found.unit_ids()
+    columns = {"label": found.y_true.astype(np.int64), "id": ids, "input": ids}
+    return EvalSlice(WHOLE, columns, feature_col="input", id_col="id")
+
+
+def _usable(scorer: Any) -> Any:
+    return as_scorer(scorer) if hasattr(scorer, "get_params") else _Called.of(scorer)
+
+
+@dataclass(frozen=True)
+class _Called:
+    """Scorer that calls a function of the inputs."""
+
+    function: Any
+
+    @classmethod
+    def of(cls, scorer: Any) -> Any:
+        return scorer if hasattr(scorer, "predict_proba") else cls(scorer)
+
+    def predict_proba(self, X: Any) -> Any:
+        return self.function(X)
+
+
+def _scored(data: Any, name: str, scorer: Any) -> FloatArray:
+    if isinstance(scorer, type) or not (
+        callable(scorer) or callable(getattr(scorer, "predict_proba", None))
+    ):
+        raise InvalidTypeError(
+            f"scorers[{name!r}] is {scorer!r:.60}; it must be the name of a column of scores, a "
+            "function of the inputs, or an object with predict_proba"
+        )
+    inputs = _inputs(data, name, scorer)
+    return checked_scores(_usable(scorer).predict_proba(inputs), frames.n_rows(data), name)
+
+
+def _inputs(data: Any, name: str, scorer: Any) -> Any:
+    """Return the columns that an estimator was fitted on, or the text column."""
+    have = frames.names(data)
+    fitted = getattr(scorer, "feature_names_in_", None)
+    if fitted is not None:
+        return frames.select(data, [str(column) for column in fitted])
+    for column in _TEXTS:
+        if column in have:
+            return frames.column(data, column).tolist()
+    raise MissingColumnError(
+        f"scorers[{name!r}] needs inputs, but no column is named {', '.join(_TEXTS)}; pass the "
+        f"column: evaluate({{{name!r}: scorer}}, [EvalSlice('all', data, feature_col=…)], run_id=…); "
+        f"the columns are {', '.join(map(repr, have))}"
+    )
