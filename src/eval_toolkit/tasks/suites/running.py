@@ -23,6 +23,7 @@ from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.scorecards import MetricResult, Scorecard
 from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.grading import GradingSettings
 from eval_toolkit.tasks.planning import decoding_of, estimate
 from eval_toolkit.tasks.running import run_task
 from eval_toolkit.tasks.suites.declared import Aggregate, Leaf, Suite, made_task, run_options
