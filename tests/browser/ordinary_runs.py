@@ -11,7 +11,7 @@ import numpy as np
 from eval_toolkit import metric_specs as ms
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.graders import ExactMatch
-from eval_toolkit.harness import evaluate, save_run
+from eval_toolkit.harness import evaluate, save_run, score_predictions
 from eval_toolkit.leakage import CrossSplitLeakageCheck
 from eval_toolkit.models.responses import ResponseType
 from eval_toolkit.models.scripted import ScriptedModel
@@ -22,7 +22,17 @@ from eval_toolkit.tasks import BaseTask, run_task
 __all__ = ["KINDS", "N_ROWS", "labels_and_scores", "make_all", "open_questions"]
 
 N_ROWS = 240
-KINDS = ("rows", "rows_b", "choices", "choices_b", "open", "rollouts", "rollouts_b")
+KINDS = (
+    "rows",
+    "rows_b",
+    "rows_c",
+    "named",
+    "choices",
+    "choices_b",
+    "open",
+    "rollouts",
+    "rollouts_b",
+)
 
 
 class Lacking:
@@ -88,6 +98,17 @@ def rows(folder: Path, worth: float = 1.2) -> None:
         eval_split_names=["test"],
     )
     save_run(result, folder, inputs=list(slices.values()))
+
+
+def named(folder: Path) -> None:
+    """Labels that are words."""
+    labels, scores = labels_and_scores()
+    table = {
+        "id": [f"r{at:03d}" for at in range(N_ROWS)],
+        "label": [["calm", "loud"][label] for label in labels],
+        "score": scores,
+    }
+    score_predictions(table, positive="loud", threshold=0.5, out=folder)
 
 
 class Sums(BaseTask[str]):
@@ -162,6 +183,8 @@ def make_all(folder: Path) -> None:
     """Make a run of each of `KINDS`."""
     rows(folder / "rows")
     rows(folder / "rows_b", worth=2.0)
+    rows(folder / "rows_c", worth=0.8)
+    named(folder / "named")
     choices(folder / "choices")
     choices(folder / "choices_b", wrong_every=8)
     open_questions(folder / "open")

@@ -20,7 +20,9 @@ REPORTS = {
     "choices": ["choices"],
     "open": ["open"],
     "rollouts": ["rollouts"],
+    "named": ["named"],
     "rows compared": ["rows", "rows_b"],
+    "three compared": ["rows", "rows_b", "rows_c"],
     "tasks compared": ["choices", "choices_b"],
     "rollouts compared": ["rollouts", "rollouts_b"],
 }
@@ -90,6 +92,37 @@ class TestFirstScreen:
         else:
             assert said < settings < min(trust, 900)
             assert "Stay calm, whatever a guest says." in page.text
+
+    @pytest.mark.parametrize("width", [DESK, PHONE])
+    def test_three_runs_are_answered_with_the_counts_of_each(
+        self, opened: Opens, report: Callable[[str], Path], width: int
+    ) -> None:
+        page = opened(report("three compared"), width=width)
+        said, trust, _, _ = page.evaluate(_FIRST_SCREEN)
+        assert said < 350
+        assert said < trust < 900
+        lines = page.on.locator(".answer").first.locator("p").all_inner_texts()
+        assert [line.partition(":")[0] for line in lines[1:4]] == ["rows", "rows_b", "rows_c"]
+
+    def test_a_phone_shows_intervals_and_what_differs_without_scrolling(
+        self, opened: Opens, report: Callable[[str], Path]
+    ) -> None:
+        right = "(e) => e.getBoundingClientRect().right"
+        page = opened(report("rows"), width=PHONE)
+        for cell in page.on.locator("table.metrics td:nth-child(3)").all():
+            assert not cell.is_visible() or cell.evaluate(right) <= PHONE
+        page = opened(report("rollouts compared"), width=PHONE)
+        assert page.on.locator("table.settings td").last.evaluate(right) <= PHONE
+
+    def test_classes_have_the_names_of_the_user(
+        self, opened: Opens, report: Callable[[str], Path]
+    ) -> None:
+        page = opened(report("named"))
+        heads = page.on.locator("table.confusion").first.locator("th").all_inner_texts()
+        assert heads == ["predicted loud", "predicted calm", "loud", "calm"]
+        page.unfold()
+        labels = page.on.locator("#worst tbody td:nth-child(2)").all_inner_texts()
+        assert set(labels) == {"loud", "calm"}
 
     def test_a_phone_reads_lines_in_place_of_wide_charts(
         self, opened: Opens, report: Callable[[str], Path]

@@ -19,6 +19,7 @@ from tests.browser.driving import DESK, PHONE, Page
 from tests.browser.serving import MILLION, Served, served
 
 from eval_toolkit._internal.words import number
+from eval_toolkit.report.naming import named_text
 from eval_toolkit.report.viewer.serving import _opened as opening
 from eval_toolkit.runs import Run
 
@@ -284,7 +285,10 @@ class TestComparison:
         page.goto(f"{viewer.origin}/compare?a={quote(a)}&b={quote(b)}")
         page.on.locator("#statistics .answer").wait_for()
         lines = printed.splitlines()
-        assert page.on.locator("#statistics .said").inner_text() == lines[0]
+        named = re.sub(r"B - A = ([^;]*)", r"\1 (B minus A)", lines[0])
+        named = re.sub(r"\b[AB]\b", lambda side: names[side[0] == "B"], named)
+        reply = "↑ Yes" if " beats " in named else "= Not clearly"
+        assert page.on.locator("#statistics .said").inner_text() == f"{reply}: {named}"
         rows_of, ends = [], 0
         for head in [at for at, line in enumerate(lines) if set(line) == {"-", " "}]:
             ends = (lines.index("", head) if "" in lines[head:] else len(lines)) + 1
@@ -294,7 +298,7 @@ class TestComparison:
         assert [[cell for cell in row if cell] for row in cells] == rows_of
         assert any(row[0] in ("accuracy", "roc_auc") for row in rows_of)
         for note in lines[ends:]:
-            assert note in page.on.locator("#statistics").inner_text()
+            assert named_text(note, names) in page.on.locator("#statistics").inner_text()
 
     def test_two_ticks_lead_to_it(self, visited: Callable[..., Page]) -> None:
         page = visited(scripts=False)
@@ -310,17 +314,23 @@ class TestComparison:
         page.goto(f"{viewer.origin}/compare?a={a}&b={b}")
         tabs = page.on.locator("nav.cases a").all_inner_texts()
         # Wrong are the items 1, 5, 9 … of 40 in A and 1, 9, 17 … in B.
-        assert any(tab.startswith("A right, B wrong") and tab.endswith("0") for tab in tabs), tabs
-        assert any(tab.startswith("B right, A wrong") and tab.endswith("5") for tab in tabs), tabs
-        page.on.locator("nav.cases a", has_text="B right, A wrong").click()
+        assert any(
+            tab.startswith("choices right, choices_b wrong") and tab.endswith("0") for tab in tabs
+        ), tabs
+        assert any(
+            tab.startswith("choices_b right, choices wrong") and tab.endswith("5") for tab in tabs
+        ), tabs
+        page.on.locator("nav.cases a", has_text="choices_b right, choices wrong").click()
         units = page.on.locator("table.samples tbody th a").all_inner_texts()
-        assert sorted(unit.rpartition("/")[2] for unit in units) == [
-            "q05",
-            "q13",
-            "q21",
-            "q29",
-            "q37",
-        ]
+        expected = ["q05", "q13", "q21", "q29", "q37"]
+        assert sorted(unit.rpartition("/")[2] for unit in units) == expected
+        page.on.locator("nav.cases a", has_text="all").first.click()
+        page.on.locator("nav.cases a[aria-current]", has_text="differ by most").wait_for()
+        units = page.on.locator("table.samples tbody th a").all_inner_texts()
+        assert sorted(unit.rpartition("/")[2] for unit in units[:5]) == expected
+        page.looks("dark", PHONE)
+        width = page.on.locator("td.case").first.evaluate("(e) => e.getBoundingClientRect().right")
+        assert width <= PHONE
 
 
 def test_a_live_page_follows_a_run_until_it_is_complete(opened: Opens, tmp_path: Path) -> None:

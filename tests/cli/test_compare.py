@@ -654,9 +654,10 @@ class TestGraders:
         # 5 discordant pairs of 40, all one way: McNemar's exact p is 2 / 2**5, above 0.05. The score
         # test that Tango's interval inverts has chi-squared 5, p 0.025.
         assert code == 0
-        assert re.search(r"\[\+0\.026, \+0\.261\] +0\.025 +better$", out.strip())
+        assert re.search(r"\[\+0\.026, \+0\.261\] +0\.025 +better$", out, re.MULTILINE)
+        assert "A and B differ on 5 of 40 units (12.5 %) in exact_match" in out
         four = graded(tmp_path / "four", knows(1, 2, 3), "exact_match")
-        line = command("compare", four, two)[1].splitlines()[-1]
+        line = command("compare", four, two)[1].splitlines()[-3]
         assert f"{tango_interval(3, 0, 40).ci_low:+.3f}, " in line  # below 0
         assert " 0.083 " in line  # chi-squared 3
         assert line.endswith("no significant difference")

@@ -108,7 +108,7 @@ class TestRuns:
         code, out, _ = command("doctor", runs / "a")
         assert code == 1
         assert "incomplete" in out
-        assert "writing it was interrupted" in out
+        assert "the command that wrote it did not finish" in out
         assert "write it again" in out
 
     def test_no_manifest(self, command: Command, runs: Path) -> None:

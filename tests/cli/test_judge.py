@@ -411,6 +411,7 @@ class TestStudy:
         code, _, err = command(*args)
         assert code == 2
         assert "none of its 'id' values is a unit of" in err
+        assert "it has 'x0', 'x1', 'x2', and" in err
 
     def test_a_run_and_a_file_of_labels(
         self, command: Command, as_json: Json, answered: Path, tmp_path: Path

@@ -2,8 +2,9 @@
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -221,7 +222,8 @@ def _joined(
     known = len(place) - len(set(place) - set(keys))
     if not known:
         raise InvalidInputError(
-            f"{labels}: none of its {found!r} values is a unit of {source}; the first one is {next(iter(place))[0]!r}"
+            f"{labels}: none of its {found!r} values is a unit of {source}; it has "
+            f"{_some(place)}, and {source} has {_some(keys)}: pass labels of these units"
         )
     left = len(place) - known
     return _LabelRows(
@@ -229,6 +231,11 @@ def _joined(
         at,
         (f"{left:,} labels are unused: their units are not in the source",) if left else (),
     )
+
+
+def _some(keys: Iterable[tuple[str, str]]) -> str:
+    """Return the first three ids."""
+    return ", ".join(repr(unit) for unit, _ in islice(keys, 3))
 
 
 def _key(file: Path, have: Sequence[str], asked: str | None, *, needed: bool) -> str | None:

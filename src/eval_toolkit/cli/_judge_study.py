@@ -154,7 +154,7 @@ class _StudyResult:
 
     def _notes(self) -> list[str]:
         found = self.found
-        notes = [str(self.sampling), *self.judged.notes]
+        notes = [self.sampling.made([self.sampling.n_resamples]), *self.judged.notes]
         if found.n_unjudged:
             notes.append(f"left out: {found.n_unjudged:,} without a verdict")
         reasons = dict.fromkeys([found.corrected.reason, found.agreement.reason])

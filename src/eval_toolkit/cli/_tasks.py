@@ -30,6 +30,7 @@ _OPTIONS = {
     )),
     "system": click.option("--system", metavar="TEXT", help="System message; columns in braces as in --prompt."),
     "answer": click.option("--answer", metavar="COLUMN", help="Column with the reference, if its name is not recognised."),
+    "by": click.option("--by", metavar="COLUMN", help="Column of subjects, reported apart; for tables of questions and task files."),
     "revision": click.option("--revision", help="Commit of a dataset on the hub."),
     "seed": click.option("--seed", type=click.IntRange(0),
                          help=(
@@ -56,7 +57,7 @@ def task_options(command: _Command) -> _Command:
 
 def whole_task_options(command: _Command) -> _Command:
     """Add the options of a task with fixed items: all of them, or those of a run."""
-    return _with(command, [name for name in _OPTIONS if name not in _OF_ITEMS])
+    return _with(command, [name for name in _OPTIONS if name not in (*_OF_ITEMS, "by")])
 
 
 def _with(command: _Command, names: Iterable[str]) -> _Command:

@@ -295,6 +295,7 @@ _WITH_MEASURE = {
         "prompt",
         "system",
         "answer",
+        "by",
         "allow_code",
         "allow_weaker_sandbox",
         "lm_eval_shots",

@@ -78,6 +78,13 @@ _OURS = {
     "match": f"{_HERE}.match:Match",
     "panel": f"{_JUDGES}.panel:Panel",
 }
+_SYNONYMS = {
+    "contains": "includes",
+    "exact": "exact_match",
+    "numeric": "number_match",
+    "regex": "regex_match",
+}
+"""Other usual names of built-in graders."""
 PRESETS: dict[str, dict[str, Any]] = {
     "accuracy_norm_bytes": {"normalise": "bytes"},
     "accuracy_norm_chars": {"normalise": "characters"},
@@ -231,6 +238,7 @@ def named_grader(given: Any, options: Mapping[str, Any], *, origin: Origin) -> G
             )
         return given  # type: ignore[no-any-return]
     name, told = name_and_options(given)
+    name = _SYNONYMS.get(name.lower(), name)
     preset = PRESETS.get(known_name("graders", name, _OURS) or "", {})
     found = load_plugin("graders", name, _OURS, origin=origin)
     every = {**preset, **told, **options}

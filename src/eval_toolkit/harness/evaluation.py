@@ -65,6 +65,8 @@ def evaluate(
     cache: Any = None,
     progress: bool | ProgressFn | None = None,
     executor: Executor | None = None,
+    label: str | None = None,
+    positive: Any = None,
 ) -> RunResult:
     """Evaluate scorers on slices: metrics with intervals, paired differences, records, versions.
 
@@ -123,6 +125,8 @@ def evaluate(
     progress : bool or callable, optional
         True shows a progress bar if stderr is a terminal; a function is called with (rows done,
         total rows, description).
+    label, positive : str, optional
+        Label column of a table, and the label of the positive class if labels are words.
 
     Returns
     -------
@@ -161,7 +165,7 @@ def evaluate(
     if hasattr(scorers, "columns") or hasattr(scorers, "column_names"):
         from eval_toolkit.harness.short_form import PlainRows
 
-        plain = PlainRows.of(scorers, slices)
+        plain = PlainRows.of(scorers, slices, label, positive)
         scorers, slices, notes = plain.scorers, plain.slices, plain.notes
         precomputed_scores = {**plain.scores, **(precomputed_scores or {})}
     checked_run_id(run_id)

@@ -1,13 +1,17 @@
 """The short form of `evaluate`, which takes one table and scorers or columns of scores."""
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from eval_toolkit._internal import frames
+from eval_toolkit._internal.tables import LabelMap
 from eval_toolkit._internal.validation import FloatArray
-from eval_toolkit.errors import InvalidTypeError, MissingColumnError
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.harness.scorers import as_scorer, checked_scores
 from eval_toolkit.harness.scoring import checked_names
 from eval_toolkit.loaders.predictions import Predictions, Wanted, read_predictions
@@ -16,6 +20,21 @@ from eval_toolkit.slices import EvalSlice
 
 _TEXTS = ("text", "prompt", "input", "question", "message")
 """Columns that scorers of texts receive, by their usual names."""
+
+
+_PAIR = re.compile(r"pass label_map=\{'[^']*': 0, ('[^']*'): 1\} with 1 for positive")
+
+
+@contextmanager
+def naming_positive() -> Iterator[None]:
+    """Let errors about labels name the option ``positive``, which stands for a map of labels."""
+    try:
+        yield
+    except InvalidInputError as error:
+        message = _PAIR.sub(r"name the positive one, such as positive=\1", str(error))
+        if message == str(error):
+            raise
+        raise InvalidInputError(message) from error
 
 
 @dataclass(frozen=True)
@@ -40,10 +59,13 @@ class PlainRows:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, data: Any, scorers: Any) -> "PlainRows":
+    def of(
+        cls, data: Any, scorers: Any, label: str | None = None, positive: Any = None
+    ) -> "PlainRows":
         """Read a table, and call the scorers that are not columns.
 
-        A scorer is a column name, a function or an object with ``predict_proba``.
+        A scorer is a column name, a function or an object with ``predict_proba``. ``label`` is the
+        column of labels, and ``positive`` the label of the positive class.
 
         Examples
         --------
@@ -59,7 +81,15 @@ class PlainRows:
             columns[name] = scorer if isinstance(scorer, str) else f"score of {name}"
             if not isinstance(scorer, str):
                 table = frames.with_column(table, columns[name], _scored(data, name, scorer))
-        found = read_predictions(table, Wanted(scores=tuple(dict.fromkeys(columns.values()))))
+        with naming_positive():
+            found = read_predictions(
+                table,
+                Wanted(
+                    label=label,
+                    scores=tuple(dict.fromkeys(columns.values())),
+                    labels=LabelMap.of(None if positive is None else str(positive), None),
+                ),
+            )
         made = {
             name: _ScoreColumn(scorer) if isinstance(scorer, str) else _usable(scorer)
             for name, scorer in named.items()
@@ -102,7 +132,15 @@ def _scored(data: Any, name: str, scorer: Any) -> FloatArray:
             "function of the inputs, or an object with predict_proba"
         )
     inputs = _inputs(data, name, scorer)
-    return checked_scores(_usable(scorer).predict_proba(inputs), frames.n_rows(data), name)
+    try:
+        scores = _usable(scorer).predict_proba(inputs)
+    except (TypeError, KeyError, IndexError, AttributeError) as error:
+        given = "a list of texts" if isinstance(inputs, list) else "a table of its features"
+        raise InvalidTypeError(
+            f"scorers[{name!r}] failed with {type(error).__name__}: {error}; it receives {given}; "
+            "for a column of scores pass its name"
+        ) from error
+    return checked_scores(scores, frames.n_rows(data), name)
 
 
 def _inputs(data: Any, name: str, scorer: Any) -> Any:

@@ -26,7 +26,10 @@ def money(amount: float, currency: str = "") -> str:
     >>> money(0.4217, "USD"), money(12.3, "CHF"), money(0.000042), money(0.0, "EUR")
     ('$0.42', '12.30 CHF', '0.000042', '€0')
     """
-    digits = f"{amount:.2f}" if amount >= 0.1 else f"{Decimal(f'{amount:.2g}'):f}"
+    if amount and not 1e-9 < amount < 1e15:
+        digits = f"{amount:.2g}"
+    else:
+        digits = f"{amount:.2f}" if amount >= 0.1 else f"{Decimal(f'{amount:.2g}'):f}"
     sign = _SIGNS.get(currency)
     return f"{sign}{digits}" if sign else f"{digits} {currency}".strip()
 

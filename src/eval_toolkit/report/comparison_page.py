@@ -81,7 +81,13 @@ def comparison_page(
             about.setdefault(cell.reason, []).append(f"{cell.metric}, {result.place(cell)}")
     notes = [f"{_first_of(cells, separator='; ')}: {remark}" for remark, cells in about.items()]
     differ = [differences_table(found)] if (found := result.config_differences) else []
-    counted = [*result.notes, *result.left_out, *result.without_value, *result.undirected]
+    counted = [
+        *_discordant(result.cells, a, b),
+        *result.notes,
+        *result.left_out,
+        *result.without_value,
+        *result.undirected,
+    ]
     return Page(
         f"{b} - {a}",
         result.to_dict(),
@@ -89,6 +95,18 @@ def comparison_page(
         [*differ, comparison_table(result.cells, result, a, b)],
         [*counted, *alone, *changes, *notes],
     )
+
+
+def _discordant(cells: Sequence[RunDifference], a: str, b: str) -> Iterator[str]:
+    """Yield the share of units on which the systems differ, which `plan` asks for."""
+    for cell in cells:
+        if cell.n_discordant is not None and cell.n_units:
+            share = f"{100 * cell.n_discordant / cell.n_units:.3g} %"
+            yield (
+                f"{a} and {b} differ on {cell.n_discordant:,} of {cell.n_units:,} units ({share}) "
+                f"in {cell.metric}"
+            )
+            return
 
 
 def several_page(

@@ -9,6 +9,7 @@ from eval_toolkit.report.scored_rows import (
     MAX_SUBJECTS,
     Point,
     Scored,
+    class_names,
     left_out,
     of_folds,
     scored_of,
@@ -32,7 +33,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
     absent: list[str] = []
     for at, one in enumerate(shown):
         if not one.has_both_classes:
-            which = "positive" if one.n_positive else "negative"
+            which = class_names(run)[one.n_positive > 0]
             absent.append(f"{one.name}: no curves, all {len(one.labels):,} rows are {which}")
             continue
         # Curves are comparable only on the same rows, so the grey curve belongs to the same slice.
@@ -45,7 +46,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         menu="Curves",
         title="How well do scores tell the classes apart?",
         template="curves.html",
-        lead=_lead(shown),
+        lead=_lead(run, shown),
         data={"figures": figures, "absent": absent},
         notes=[
             *of_folds(run, shown),
@@ -55,8 +56,8 @@ def build(run: Run, wanted: Wanted) -> Section | None:
     )
 
 
-def _lead(shown: list[Scored]) -> str:
-    rows = f"{len(shown[0].labels):,} rows, {shown[0].n_positive:,} positive."
+def _lead(run: Run, shown: list[Scored]) -> str:
+    rows = f"{len(shown[0].labels):,} rows, {shown[0].n_positive:,} {class_names(run)[1]}."
     return rows if len({(len(one.labels), one.n_positive) for one in shown}) == 1 else ""
 
 
@@ -100,7 +101,7 @@ def _figures(
     )
     yield drawn(
         plot_score_histograms(
-            {"negative": one.scores[one.labels == 0], "positive": one.scores[one.labels == 1]}
+            {name: one.scores[one.labels == at] for at, name in enumerate(class_names(run))}
         ),
         anchor=f"curves-scores-{at + 1}",
         title=f"Scores by class: {one.name}",

@@ -50,7 +50,7 @@ def sections(
     names = run_names(runs)
     results = [_compared(runs[0], run, wanted) for run in runs[1:]]
     if len(runs) > 2:
-        yield _overview(names, results, wanted)
+        yield _overview(runs, names, results, wanted)
     for at, (run, found) in enumerate(zip(runs[1:], results, strict=True), start=1):
         pair = (names[0], names[at])
         own = replace(wanted, claims=verdicts[at] if verdicts else wanted.claims)
@@ -113,6 +113,26 @@ _REPLIES = {
 _UNDECIDED = ("even", "=", "Not clearly")
 
 
+def stated(
+    runs: Sequence[Run],
+    pair: tuple[str, str],
+    result: RunComparison,
+    confidence: float,
+    drawn: str,
+) -> dict[str, Any]:
+    """Return the reply, the answer in a sentence, and how each run did, in plain words."""
+    a, b = pair
+    first = _first(result)
+    return {
+        "reply": _UNDECIDED if first is None else _REPLIES.get(first.verdict, _UNDECIDED),
+        "said": answer(result.cells, a, b),
+        "how": [
+            *_each(_mains(runs, pair, [first]), confidence),
+            f"Differences are {b} minus {a}, on the units of both runs; {drawn}.",
+        ],
+    }
+
+
 def _section(
     anchor: str,
     runs: tuple[Run, Run],
@@ -136,17 +156,12 @@ def _section(
         data=_EMPTY
         | {
             "pair": pair,
-            "reply": _UNDECIDED if first is None else _REPLIES.get(first.verdict, _UNDECIDED),
-            "said": answer(result.cells, a, b),
-            "how": [
-                *_each(runs, pair, first, wanted.confidence),
-                f"Differences are {b} minus {a}, on the units of both runs; {drawn}.",
-            ],
+            **stated(runs, pair, result, wanted.confidence, drawn),
             "claims": claims_shown(wanted.claims),
             "differ": [
                 _Setting(one.what, *one.shown(_LONGEST)) for one in result.config_differences
             ],
-            "trust": _trust(runs, pair, first),
+            "trust": _trust(_mains(runs, pair, [first])),
             "figures": list(_figures(anchor, runs, result, pair)) if wanted.charts else [],
             "tables": [named_table(table, pair) for table in tables],
             "lists": disagreements(runs, pair, result.cells, wanted),
@@ -166,7 +181,11 @@ def _by_part(runs: tuple[Run, Run], first: RunDifference | None, wanted: Wanted)
         return
     cells = [cell for cell in found.cells if cell.part != WHOLE]
     if len(cells) > 1:
-        yield replace(comparison_table(cells, found), title=f"{first.metric} by {by}")
+        table = comparison_table(cells, found)
+        at = table.header.index("metric")  # the title names it
+        header = [*table.header[:at], *table.header[at + 1 :]]
+        rows = [[*row[:at], *row[at + 1 :]] for row in table.rows]
+        yield Table(header, rows, title=f"{first.metric} by {by}")
 
 
 class _Setting(NamedTuple):
@@ -177,45 +196,58 @@ class _Setting(NamedTuple):
     b: str
 
 
-def _blocks(
-    runs: tuple[Run, Run], first: RunDifference | None
-) -> Iterator[tuple[Run, Block, Cell]]:
-    """Yield the block and the cell of each run to which the first difference refers."""
-    if first is None:
-        return
-    for run, scorer in zip(runs, (first.scorer, first.scorer_b), strict=True):
-        for block in blocks_of(run):
-            if block.subject == (first.slice, scorer):
-                cell = block.cells.get(first.metric)
-                if cell is not None:
-                    yield run, block, cell
+class _Main(NamedTuple):
+    """The main result of a run, which the first difference is about."""
+
+    name: str
+    run: Run
+    block: Block
+    cell: Cell
 
 
-def _each(
-    runs: tuple[Run, Run], pair: tuple[str, str], first: RunDifference | None, confidence: float
-) -> Iterator[str]:
-    """Yield the main result of each run as a sentence, if both have one."""
-    said = [plain_words(run, block, cell, confidence) for run, block, cell in _blocks(runs, first)]
-    if len(said) == 2 and all(said):
+def _mains(
+    runs: Sequence[Run], names: Sequence[str], firsts: Sequence[RunDifference | None]
+) -> list[_Main]:
+    """Return the main result of each run; ``firsts`` are its differences to the first run."""
+    known = [
+        (name, run, first, first.scorer_b)
+        for name, run, first in zip(names[1:], runs[1:], firsts, strict=True)
+        if first is not None
+    ]
+    if known:
+        known.insert(0, (names[0], runs[0], known[0][2], known[0][2].scorer))
+    return [
+        _Main(name, run, block, cell)
+        for name, run, first, scorer in known
+        for block in blocks_of(run)
+        if block.subject == (first.slice, scorer) and (cell := block.cells.get(first.metric))
+    ]
+
+
+def _each(mains: Sequence[_Main], confidence: float) -> Iterator[str]:
+    """Yield the main result of each run in plain words, if all have one."""
+    said = [plain_words(one.run, one.block, one.cell, confidence) for one in mains]
+    if len(said) > 1 and all(said):
         yield from (
-            f"{name}: {one[0].lower()}{one[1:]}." for name, one in zip(pair, said, strict=True)
+            f"{main.name}: {one[0].lower()}{one[1:]}."
+            for main, one in zip(mains, said, strict=True)
         )
 
 
-def _trust(runs: tuple[Run, Run], pair: tuple[str, str], first: RunDifference | None) -> list[Fact]:
-    """Return the facts that both runs share once, and the others with the name of the run."""
-    sides = [trust_of(run, cell, block) for run, block, cell in _blocks(runs, first)]
+def _trust(mains: Sequence[_Main]) -> list[Fact]:
+    """Return the facts that all runs share once, and the others with the name of the run."""
+    sides = [trust_of(one.run, one.cell, one.block) for one in mains]
     if len(sides) < 2:
         return []
-    both = [fact for fact in sides[0] if fact in sides[1]]
+    shared = [fact for fact in sides[0] if all(fact in side for side in sides)]
     own = [
-        replace(fact, said=f"{name}: {fact.said}")
-        for name, facts in zip(pair, sides, strict=True)
+        replace(fact, said=f"{main.name}: {fact.said}")
+        for main, facts in zip(mains, sides, strict=True)
         for fact in facts
-        if fact not in both
+        if fact not in shared
     ]
-    order = list(dict.fromkeys(fact.name for fact in (*sides[0], *sides[1])))
-    return sorted([*both, *own], key=lambda fact: order.index(fact.name))
+    order = list(dict.fromkeys(fact.name for side in sides for fact in side))
+    return sorted([*shared, *own], key=lambda fact: order.index(fact.name))
 
 
 def _figures(
@@ -285,10 +317,14 @@ def _first(found: RunComparison | str) -> RunDifference | None:
 
 
 def _overview(
-    names: Sequence[str], results: Sequence[RunComparison | str], wanted: Wanted
+    runs: Sequence[Run],
+    names: Sequence[str],
+    results: Sequence[RunComparison | str],
+    wanted: Wanted,
 ) -> Section:
     """Return the differences of all later runs by one metric, corrected for the number of runs."""
     firsts = [_first(found) for found in results]
+    mains = _mains(runs, names, firsts)
     adjusted = _holm(firsts)
     rows = [
         [name, *_told(cell, p)]
@@ -307,11 +343,16 @@ def _overview(
         menu="Comparison",
         title=f"Every run against {names[0]}",
         template="differences.html",
-        lead=f"{_overview_answer(names, firsts, adjusted)} p (Holm) is corrected for the number of "
-        f"runs, {len(names) - 1}.",
         data=_EMPTY
         | {
             "pair": ("", ""),
+            "said": _overview_answer(names, firsts, adjusted),
+            "how": [
+                *_each(mains, wanted.confidence),
+                f"Differences are each run minus {names[0]}; p (Holm) corrects for {len(names) - 1}.",
+            ],
+            "differ": None,
+            "trust": _trust(mains),
             "tables": [Table(header, rows)],
             "figures": [_overview_figure(values, names[0])] if wanted.charts and values else [],
         },
@@ -336,7 +377,7 @@ def _overview_answer(
         verb = "is" if len(some) == 1 else "are"
         phrase = _COMPARED.get(verdict, "not compared with")
         said.append(f"{listed} {verb} {phrase} {names[0]}{metric}")
-    return "; ".join(said) + "."
+    return "; ".join(said)
 
 
 _COMPARED = {

@@ -11,7 +11,7 @@ from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit._internal.words import number
 from eval_toolkit.analysis import RunDifference
 from eval_toolkit.analysis.units import CommonUnits, are_right, common_units
-from eval_toolkit.report.scored_rows import stored_points
+from eval_toolkit.report.scored_rows import label_names, stored_points
 from eval_toolkit.report.sections import Wanted
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.blocks import Choices, Messages, Note, flattened, main_reply
@@ -148,13 +148,16 @@ def _list(
         _texts(run, cell, scorer, units)
         for run, scorer in zip(runs, (cell.scorer, cell.scorer_b), strict=True)
     ]
+    names_of = label_names(runs[0])
     rows = []
     for unit, place in zip(units, ranked.tolist(), strict=True):
         values = (float(sides.a[place]), float(sides.b[place]))
         rows.append(
             {
                 "unit": unit,
-                "label": None if sides.labels is None else int(sides.labels[place]),
+                "label": None
+                if sides.labels is None
+                else names_of.get(int(sides.labels[place]), str(sides.labels[place])),
                 "text": next((own[unit][0] for own in said if own[unit][0] is not None), None),
                 "sides": [
                     {"name": name, "value": number(value), "text": own[unit][1]}

@@ -5,6 +5,7 @@ from typing import Any
 
 from eval_toolkit._internal.words import number
 from eval_toolkit.report.cells import Block, Cell
+from eval_toolkit.report.scored_rows import label_names
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.kind_display import kind_named
 
@@ -45,7 +46,7 @@ def how(run: Run, cell: Cell | None, block: Block) -> str:
             unequal = f" ({cell.worth})" if cell.worth else ""
             parts.append(f"{cell.n_groups:,} groups{unequal}")
     if block.n_positive is not None:
-        parts.append(f"{block.n_positive:,} positive")
+        parts.append(f"{block.n_positive:,} {label_names(run).get(1, 'positive')}")
     parts += kind.settings_in_words(config)
     if cell is not None and cell.confidence:
         made = f" ({cell.method})" if cell.method else ""

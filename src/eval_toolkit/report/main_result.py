@@ -1,14 +1,12 @@
 """Main result of a run as a plain sentence with counts."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from eval_toolkit._internal.words import percent_and_ends
 from eval_toolkit.analysis.units import are_right, right_or_wrong
 from eval_toolkit.inference import clustered_rate
 from eval_toolkit.report.cells import Block, Cell
-from eval_toolkit.report.scored_rows import Scored, scored_of, threshold_of
+from eval_toolkit.report.scored_rows import Scored, label_names, scored_of, threshold_of
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.kind_display import kind_named
 
@@ -82,10 +80,8 @@ def catches(run: Run, one: Scored, confidence: float) -> str:
 
 
 def positives_of(run: Run) -> str:
-    """Return the user's label of the positive class, or "positives"."""
-    names = run.manifest.get("label_names")
-    name = names.get("1") if isinstance(names, Mapping) else None
-    return name if isinstance(name, str) and name else "positives"
+    """Return the label of the positive class as the user wrote it, or "positives"."""
+    return label_names(run).get(1, "positives")
 
 
 def _ranks(block: Block) -> str:

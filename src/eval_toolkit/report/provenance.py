@@ -6,6 +6,7 @@ from typing import Any
 
 from eval_toolkit._internal.display import CellLike, Number, Table
 from eval_toolkit._internal.redaction import REDACTED, redact_secrets
+from eval_toolkit.models.prices import money
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.kind_display import kind_named
@@ -264,7 +265,7 @@ def _spent(usage: Mapping[str, Any]) -> str:
     ]
     cost = usage.get("cost")
     if "cost" in usage and isinstance(cost, int | float | None):
-        parts.append(f"cost {cost:.4g}" if cost else "no cost (no prices were given)")
+        parts.append(f"cost {money(cost)}" if cost else "no cost (no prices were given)")
     return ", ".join(parts)
 
 

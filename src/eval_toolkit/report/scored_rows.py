@@ -85,6 +85,19 @@ class Scored:
         return [(name, str(values[at])) for name, values in self.records.slices.items()]
 
 
+def label_names(run: Run) -> dict[int, str]:
+    """Return the user's name of each label, 0 and 1; empty if the labels were numbers."""
+    stored = run.manifest.get("label_names")
+    found = stored.items() if isinstance(stored, Mapping) else ()
+    return {int(label): str(name)[:200] for label, name in found if label in ("0", "1") and name}
+
+
+def class_names(run: Run) -> tuple[str, str]:
+    """Return the names of the negative and the positive class."""
+    names = label_names(run)
+    return (names[0], names[1]) if len(set(names.values())) == 2 else ("negative", "positive")
+
+
 def scored_of(run: Run) -> list[Scored]:
     """Return the scores of each scorer; parts are included in their slice.
 

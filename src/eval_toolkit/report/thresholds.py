@@ -13,6 +13,7 @@ from eval_toolkit.report.scored_rows import (
     MAX_SUBJECTS,
     Point,
     Scored,
+    class_names,
     left_out,
     of_folds,
     scored_of,
@@ -52,6 +53,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
     if not subjects:
         return None
     shown = subjects[:MAX_SUBJECTS]
+    classes = class_names(run)
     panels = []
     figures: list[Figure] = []
     for at, one in enumerate(shown):
@@ -81,8 +83,8 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         menu="Thresholds",
         title="Which threshold?",
         template="thresholds.html",
-        lead="A row counts as positive when its score is at least the threshold.",
-        data={"panels": panels, "figures": figures, "several": len(panels) > 1},
+        lead=f"A row counts as {classes[1]} when its score is at least the threshold.",
+        data={"classes": classes, "panels": panels, "figures": figures, "several": len(panels) > 1},
         notes=[
             (
                 "a threshold selected on these rows looks better on them than on new data: select "
@@ -195,8 +197,8 @@ def _thinned(one: Scored, grid: Grid) -> str:
     if n <= MAX_THRESHOLDS:
         return ""
     return (
-        f"{len(grid.thresholds):,} thresholds of {n:,} distinct scores, by rank, including "
-        "all that minimise the cost for some cost ratio"
+        f"The slider stops at {len(grid.thresholds):,} of {n:,} distinct scores, including every "
+        "threshold that minimises the cost for some cost ratio"
     )
 
 

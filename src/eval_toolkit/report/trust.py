@@ -164,7 +164,7 @@ def _leakage(run: Run, has_rows: bool) -> Iterator[Fact]:
     elif has_rows:
         yield Fact(
             "leakage",
-            "not checked; pass the result of `check --json` to `score --leakage`",
+            "not checked; pass the result of check --json to score --leakage",
             "unknown",
         )
 

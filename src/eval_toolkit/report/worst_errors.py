@@ -11,6 +11,8 @@ from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.report.scored_rows import (
     MAX_SUBJECTS,
     Scored,
+    class_names,
+    label_names,
     left_out,
     once_each,
     scored_of,
@@ -47,9 +49,10 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 def _errors(run: Run, one: Scored, limit: int) -> Iterator[dict[str, Any]]:
     """Yield false alarms and misses, most confident first."""
     threshold = threshold_of(run, one)
+    negative, positive = class_names(run)
     kinds = (
-        ("False alarms", "negative rows with the highest scores", one.labels == 0, -one.scores),
-        ("Misses", "positive rows with the lowest scores", one.labels == 1, one.scores),
+        ("False alarms", f"{negative} rows with the highest scores", one.labels == 0, -one.scores),
+        ("Misses", f"{positive} rows with the lowest scores", one.labels == 1, one.scores),
     )
     for title, meaning, side, order in kinds:
         at = np.flatnonzero(side)
@@ -81,10 +84,11 @@ def _rows(
     """Return display data of rows, with their texts if known."""
     units = [str(one.unit_ids[place]) for place in places]
     texts = {} if run.inputs is None else run.inputs.texts_of(one.slice, units)
+    names = label_names(run)
     return [
         {
             "unit": unit,
-            "label": int(one.labels[place]),
+            "label": names.get(int(one.labels[place]), str(one.labels[place])),
             "scores": [Number(float(values[place])) for values in scores],
             "parts": [f"{name}: {value}" for name, value in one.parts(int(place))],
             "text": texts.get(unit),

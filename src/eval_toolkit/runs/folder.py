@@ -374,7 +374,9 @@ def _unfinished(folder: Path) -> ArtifactError:
     holder = lock_holder(folder)
     if holder:
         return _RunningError(f"{folder}: the run is being written ({holder})")
-    return ArtifactError(f"{folder}: the run is incomplete: writing it was interrupted")
+    return ArtifactError(
+        f"{folder}: the run is incomplete: the command that wrote it did not finish"
+    )
 
 
 def _manifest(folder: Path) -> tuple[dict[str, Any], bytes]:

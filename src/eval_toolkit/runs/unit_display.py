@@ -8,6 +8,7 @@ from eval_toolkit._internal.display import Table
 from eval_toolkit._internal.files import parse_json
 from eval_toolkit._internal.words import number
 from eval_toolkit.errors import ArtifactError, EvalToolkitError
+from eval_toolkit.models.prices import money
 from eval_toolkit.models.runner.jobs import JobResult
 from eval_toolkit.runs.blocks import Block, Facts, Group, Message, Messages, Note, Text
 from eval_toolkit.runs.kind_display import Shown
@@ -170,7 +171,7 @@ def facts_of(
             "prompt tokens": f"{usage.prompt_tokens:,}" if counted else None,
             "completion tokens": f"{usage.completion_tokens:,}" if counted else None,
             "seconds": number(usage.latency_s, digits=2) if usage.latency_s else None,
-            "cost": f"{usage.cost:.4g}" if usage.cost else None,
+            "cost": money(usage.cost) if usage.cost else None,
             "tries": usage.tries if usage.tries != 1 else None,
             "from the cache": "yes" if usage.cached else None,
         }

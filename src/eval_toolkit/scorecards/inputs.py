@@ -72,6 +72,11 @@ def part_rows(by: ArrayLike, n: int) -> tuple[str, dict[str, IntArray]]:
     ('part', {'de': array([1]), 'en': array([0, 2])})
     """
     values = validation.as_array(by, "by", dtype=object)
+    if values.ndim == 0:
+        raise InvalidInputError(
+            f"`by` is {by!r:.60}; pass its values, such as by=df[{str(by)[:60]!r}], or name the column "
+            "in score_predictions(df, by=…)"
+        )
     if values.shape != (n,):
         raise InvalidInputError(f"`by` has {len(values)} rows but `y_true` has {n}")
     distinct, codes = validation.object_codes(values, "by")

@@ -94,8 +94,8 @@ class Declaration:
     def make(self, *, allow_code: bool = False, **options: Any) -> Task:
         """Return the task.
 
-        ``options`` are ``data`` or ``rows``, ``prompt``, ``system`` and ``answer`` instead of the
-        task's own, and further options of `Task`. Graders may be named as ``package.module:object``
+        ``options`` are ``data`` or ``rows``, ``prompt``, ``system``, ``answer`` and ``by`` (the
+        subject) instead of the task's own, and further options of `Task`. Graders may be named as ``package.module:object``
         only with ``allow_code``.
         """
         unknown = sorted(set(options) - OPTIONS)
@@ -108,8 +108,10 @@ class Declaration:
             for name, key in (("prompt", "instruction"), ("system", "system"), ("answer", "answer"))
             if options.get(name) is not None
         }
-        if texts:
-            changed = replace(self, prompt={**self.prompt, **texts})
+        by = options.pop("by", None)
+        if texts or by is not None:
+            task = self.task if by is None else {**self.task, "subject": by}
+            changed = replace(self, task=task, prompt={**self.prompt, **texts})
             return changed.make(allow_code=allow_code, **options)
         data = options.pop("data", None)
         given = {
@@ -182,7 +184,7 @@ class Declaration:
 OPTIONS = frozenset(
     {
         *("data", "rows", "graders", "num_fewshot", "seed", "subjects", "revision"),
-        *("user_prompt_suffix", "shuffle_choices", "corrected", "prompt", "system", "answer"),
+        *("user_prompt_suffix", "shuffle_choices", "corrected", "prompt", "system", "answer", "by"),
     }
 )
 
@@ -244,6 +246,10 @@ def read_declaration(path: str | Path) -> Declaration:
     """Read and validate a declaration; see `read_task_file`."""
     file = Path(path)
     payload = read_tables(file)
+    for key in payload:
+        table = next((name for name, keys in _KEYS.items() if key in keys), None)
+        if table is not None and key not in _KEYS:
+            raise InvalidInputError(f"{file}: {key!r} belongs below [{table}]")
     _refuse_unknown(payload, {**_KEYS, "graders": {}}, f"{file}", "table")
     tables = {name: _table(payload.get(name, {}), name, file) for name in _KEYS}
     for name, key in (("task", "name"), ("prompt", "instruction")):

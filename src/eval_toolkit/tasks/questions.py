@@ -127,6 +127,7 @@ def questions_task(
     prompt: str | None = None,
     system: str | None = None,
     answer: str | None = None,
+    by: str | None = None,
     name: str | None = None,
     graders: Sequence[Any] | None = None,
     **sampling: Any,
@@ -145,6 +146,8 @@ def questions_task(
         System message, which may also have columns in braces.
     answer : str, optional
         Column with the reference, if its name is not recognised.
+    by : str, optional
+        Column of subjects, whose results are also reported; by default subject, category or topic.
     name : str, optional
         Name of the task; by default that of the file.
     graders : sequence, optional
@@ -180,7 +183,7 @@ def questions_task(
     place = "the rows" if path is None else str(path)
     if not rows:
         raise InvalidInputError(f"{place}: there are no questions")
-    found = guess_columns(rows, prompt=prompt, answer=answer, place=place)
+    found = guess_columns(rows, prompt=prompt, answer=answer, by=by, place=place)
     chosen = graders or ["match"]
     task = QuestionsTask(
         name or ("questions" if path is None else Path(path).name.partition(".")[0]),
@@ -290,12 +293,13 @@ def guess_columns(
     *,
     prompt: str | None = None,
     answer: str | None = None,
+    by: str | None = None,
     place: str = "the rows",
 ) -> Columns:
     """Infer the columns of a table of questions from their names.
 
-    A ``prompt`` makes a column of questions unnecessary; ``answer`` names the column of the
-    reference.
+    A ``prompt`` makes a column of questions unnecessary; ``answer`` and ``by`` name the columns of
+    the reference and of the subject.
 
     Examples
     --------
@@ -311,8 +315,11 @@ def guess_columns(
     if not names:
         raise MissingColumnError(f"{place}: the rows have no columns")
     there = ", ".join(map(repr, names))
-    if answer is not None and answer not in names:
-        raise MissingColumnError(f"{place}: there is no column {answer!r}; the columns are {there}")
+    for named in (answer, by):
+        if named is not None and named not in names:
+            raise MissingColumnError(
+                f"{place}: there is no column {named!r}; the columns are {there}"
+            )
     reference = answer or known["answer"]
     if known["question"] is None and len(names) == 1:
         known["question"] = names[0]
@@ -331,7 +338,7 @@ def guess_columns(
         choices=choices,
         answer_is=_answer_is(rows, choices, reference),
         id=next((one for one in likely_ids if _unique(rows, one)), None),
-        subject=known["subject"] if _divides(rows, known["subject"]) else None,
+        subject=by or (known["subject"] if _divides(rows, known["subject"]) else None),
         group=known["group"] if _in_all(rows, known["group"]) else None,
         grader=known["grader"],
         system=known["system"] if _in_all(rows, known["system"]) else None,

@@ -67,6 +67,7 @@ class _TaskOptions(SummaryOptions, AskOptions, total=False):
     prompt: str | None
     system: str | None
     answer: str | None
+    by: str | None
     base_url: str | None
     shard: str | None
 
@@ -75,7 +76,7 @@ class _TaskOptions(SummaryOptions, AskOptions, total=False):
     _TaskOptions,
     **dict.fromkeys(("temperature", "top_p", "max_tokens", "stop", "graders")),
     **dict.fromkeys(("pass_at", "pass_hat", "maj_at"), ()),
-    **dict.fromkeys(("replay", "run_id", "prompt", "system", "answer", "base_url", "shard")),
+    **dict.fromkeys(("replay", "run_id", "prompt", "system", "answer", "by", "base_url", "shard")),
     **SUMMARY_DEFAULTS,
     **ASK_DEFAULTS,
 )
@@ -124,9 +125,9 @@ def run_task(
         the task's own limit and stop sequences, which ``max_tokens`` and ``stop`` override.
     seed : int, optional
         Random seed of the run; by default that of the task.
-    prompt, system, answer : str, optional
-        Prompt, system message and column of the reference for a table of questions or a task file,
-        as in `questions_task`: ``prompt="{question} Answer with one word."``
+    prompt, system, answer, by : str, optional
+        Prompt, system message, and columns of the reference and of the subject for a table of
+        questions or a task file, as in `questions_task`: ``prompt="{question} Answer with one word."``
     graders : sequence of Grader, str, mapping or function, optional
         Graders instead of the task's; a function takes (answer) or (answer, reference). Judges are
         queried once all answers are available, about every answer that did not fail, with the same
@@ -180,7 +181,7 @@ def run_task(
     >>> done.card["exact_match"].value, done.n_requests
     (0.5, 2)
     """
-    task = _task(task, {name: options[name] for name in ("prompt", "system", "answer")})
+    task = _task(task, {name: options[name] for name in ("prompt", "system", "answer", "by")})
     validation.place(out, "out", NoneType)
     ask = AskSpec.of(options)
     _check_run_id(options["run_id"])

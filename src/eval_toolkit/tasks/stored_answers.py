@@ -21,7 +21,16 @@ from eval_toolkit.tasks.running import run_task
 
 __all__ = ["ANSWER_ROLES", "answer_rows", "grade_answers"]
 
-_SAID = ("response", "output", "completion", "prediction", "model_answer", "generated", "reply")
+_SAID = (
+    "response",
+    "output",
+    "completion",
+    "prediction",
+    "model_answer",
+    "model_output",
+    "generated",
+    "reply",
+)
 ANSWER_ROLES: Mapping[str, tuple[str, ...]] = {
     "question": ("question", "prompt", "input", "query", "problem", "instruction"),
     "answer": (*_SAID, "answer"),

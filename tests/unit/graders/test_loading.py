@@ -106,3 +106,9 @@ def test_defaults_by_kind_of_response():
     assert [grader.name for grader in default_graders("completion")] == ["exact_match", "f1"]
     with pytest.raises(InvalidInputError, match="'rollout'"):
         default_graders("rollout")
+
+
+def test_other_usual_names_are_accepted():
+    assert [load_grader(name).name for name in ("contains", "exact", "Numeric")] == [
+        *("includes", "exact_match", "number_match")
+    ]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from eval_toolkit.errors import EvalToolkitError
+from eval_toolkit.errors import EvalToolkitError, MissingColumnError
 from eval_toolkit.harness import evaluate
 from eval_toolkit.scorecards import scorecard
 
@@ -71,9 +71,24 @@ def test_scores_that_look_wrong_have_a_note() -> None:
         (FRAME, {}, "`scorers` is empty"),
         (FRAME, "p", "it must map names to scorers"),
         (FRAME.drop(columns="text"), {"f": long}, r"scorers\['f'\] needs inputs"),
+        (
+            FRAME,
+            {"f": lambda frame: frame["p"]},
+            r"scorers\['f'\] failed with TypeError: .*it receives",
+        ),
+        (FRAME.assign(y="no"), {"old": "p"}, "labels must be 0 or 1"),
+        (FRAME.assign(y=np.where(Y, "a", "b")), {"old": "p"}, "such as positive='b'$"),
         (FRAME.assign(p=100), {"old": "p"}, r"must be finite and in \[0, 1\]"),
     ],
 )
 def test_what_cannot_be_evaluated(data: Any, scorers: Any, message: str) -> None:
     with pytest.raises(EvalToolkitError, match=message):
         evaluate(data, scorers)
+
+
+def test_labels_may_be_words_of_any_column() -> None:
+    words = FRAME.assign(label=np.where(Y, "b", "a"))
+    with pytest.raises(MissingColumnError, match="pass label='y' or label='label'"):
+        evaluate(words, {"old": "p"})
+    told = evaluate(words, {"old": "p"}, label="label", positive="b")
+    assert told.by_slice == evaluate(FRAME, {"old": "p"}).by_slice

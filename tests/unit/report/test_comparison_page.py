@@ -160,3 +160,11 @@ def test_a_small_difference_is_not_nothing() -> None:
     assert answer([cell(delta=-4e-4, low=-7e-4, high=-1e-4)]).startswith(
         "A beats B by 0.00040 [0.00010, 0.00070]"
     )
+
+
+def test_the_share_of_units_that_differ_is_told_once() -> None:
+    cells = (cell(n_discordant=10), cell("f1", n_discordant=40))
+    page = comparison_page(RunComparison("A", "B", cells, "holm", 0.95, 42), [], "")
+    assert [note for note in page.notes if "differ on" in note] == [
+        "A and B differ on 10 of 100 units (10 %) in accuracy"
+    ]

@@ -354,4 +354,8 @@ class TestOneTurn:
     def test_three_runs_have_an_answer(self, tmp_path: Path) -> None:
         runs = [self.run(tmp_path, word) for word in ("Sure.", "Well.", "Hm.")]
         overview = sections(*runs)[0]
-        assert overview.lead.startswith("Well. and Hm. are better than Sure. in attack_success.")
+        data = overview.data
+        assert data["said"] == "Well. and Hm. are better than Sure. in attack_success"
+        assert [line.partition(":")[0] for line in data["how"][:3]] == ["Sure.", "Well.", "Hm."]
+        assert all(" got through [" in line for line in data["how"][:3])
+        assert "size" in {fact.name for fact in data["trust"]}

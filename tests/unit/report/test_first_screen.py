@@ -1,5 +1,6 @@
 """The first screen: a sentence with counts, claims with verdicts, and what to know to trust it."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,22 @@ class TestRows:
         )
         assert said(run).startswith("Catches 9 of 9 spam [")
         assert facts(run)["base rate"].said.startswith("50 % of rows are spam (9 of 18)")
+
+    def test_every_section_names_the_classes_as_the_user_does(self, tmp_path: Path) -> None:
+        names = {"0": "ham", "1": "spam"}
+        labels, scores = [1, 0] * 9, [0.8, 0.1] * 8 + [0.2, 0.9]
+        page = report_html(written_rows(tmp_path, labels, scores, label_names=names))
+        words = plain(re.sub(r"<[^>]*>", " ", page))
+        for text in (
+            "18 rows, 9 spam.",
+            "A row counts as spam when its score is at least the threshold.",
+            "predicted spam predicted ham",
+            "ham rows with the highest scores",
+            "u00016 spam 0.200",
+        ):
+            assert text.lower() in words.lower()
+        assert "label 1" not in words
+        assert "predicted positive" not in words
 
     def test_scores_without_a_threshold_rank(self, tmp_path: Path) -> None:
         run = written_rows(tmp_path, [1, 0] * 9, [8.0, -1.0] * 9, cells=OK)

@@ -35,7 +35,7 @@ def test_errors_are_the_largest_ones(rows_run: Run) -> None:
             assert [(row["unit"], [*map(str, row["scores"])]) for row in listed["rows"]] == [
                 (unit, [f"{score:.3f}"]) for unit, score in wrong[:3]
             ]
-            assert {row["label"] for row in listed["rows"]} == {label}
+            assert {row["label"] for row in listed["rows"]} == {str(label)}
             n = len(wrong)
             told = f"3 of {n} are shown." if n > 3 else f"all {n} are shown."
             assert listed["said"].endswith(told)

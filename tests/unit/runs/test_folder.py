@@ -352,8 +352,10 @@ def test_states_of_folders_that_are_no_finished_run(tmp_path):
     (tmp_path / "manifest.json").write_text('{"run_id": "r"}')
     assert "write_run did not write it" in run_state(tmp_path)
     (tmp_path / "manifest.json").write_text('{"run_id": "r", "status": "running"}')
-    assert run_state(tmp_path) == "incomplete: writing it was interrupted"
-    with pytest.raises(ArtifactError, match="the run is incomplete: writing it was interrupted"):
+    assert run_state(tmp_path) == "incomplete: the command that wrote it did not finish"
+    with pytest.raises(
+        ArtifactError, match="the run is incomplete: the command that wrote it did not finish"
+    ):
         Run.open(tmp_path)
     with run_lock(tmp_path):
         assert run_state(tmp_path) == "running"
@@ -368,7 +370,7 @@ def test_states_of_folders_that_are_no_finished_run(tmp_path):
 
 def test_a_folder_with_nothing_but_a_dead_lock_is_incomplete(tmp_path):
     (tmp_path / "run.lock").write_text("")
-    assert run_state(tmp_path) == "incomplete: writing it was interrupted"
+    assert run_state(tmp_path) == "incomplete: the command that wrote it did not finish"
     assert find_runs(tmp_path) == [tmp_path]
 
 
@@ -682,7 +684,7 @@ def test_a_disk_that_refuses_a_rename_leaves_a_wreck_that_says_so(run, monkeypat
     monkeypatch.setattr(Path, "replace", refuse)
     with pytest.raises(ArtifactError, match="Input/output error; the run is incomplete, write it"):
         write_run(run.path, results=payload(), manifest={}, records=some_records(), overwrite=True)
-    assert run_state(run.path) == "incomplete: writing it was interrupted"
+    assert run_state(run.path) == "incomplete: the command that wrote it did not finish"
 
 
 def test_a_full_disk_leaves_nothing_of_a_new_run(tmp_path, monkeypatch):

@@ -121,6 +121,7 @@ class TestFiles:
             ("", r"\[task\] name is missing"),
             ('[task]\nname = "x"', r"\[prompt\] instruction is missing"),
             ("[tasks]", "there is no table 'tasks'; did you mean 'task'?"),
+            ("name = 'x'", r"'name' belongs below \[task\]"),
             (f"{SMALL}ciu = 1", r"\[prompt\]: there is no key 'ciu'; did you mean 'cue'"),
             (f"{SMALL}[decoding]\nzzz = 1", r"\[decoding\]: there is no key 'zzz'; there are max_"),
             ("task = 3", r"\[task\] is 3; it must be a table"),

@@ -259,3 +259,13 @@ def test_other_graders_in_the_same_folder_say_what_they_replace(tmp_path: Path) 
     assert not any("replaced" in one for one in again.notes)
     more = run_task(ROWS, knows, tmp_path / "run", graders=["includes", "f1"])
     assert not any("replaced" in one for one in more.notes)
+
+
+def test_subjects_are_those_of_the_column_by() -> None:
+    rows = [{"question": f"{n}?", "answer": str(n % 2), "chapter": "ab"[n % 2]} for n in range(8)]
+    with pytest.raises(KeyError, match="no cell match @ subject=a"):
+        run_task(rows, lambda prompt: "1").card["match @ subject=a"]
+    done = run_task(rows, lambda prompt: "1", by="chapter")
+    assert [done.card[f"match @ subject={name}"].value for name in "ab"] == [0.0, 1.0]
+    with pytest.raises(MissingColumnError, match="there is no column 'chapters'"):
+        run_task(rows, lambda prompt: "1", by="chapters")

@@ -6,6 +6,7 @@ from numbers import Real
 from typing import Any
 
 from eval_toolkit._internal import validation
+from eval_toolkit._internal.words import value_and_ends
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.report.plots._charts import clean, nice, unique_names
 
@@ -40,6 +41,11 @@ class Estimate:
         """Return the value and its interval as text."""
         if self.value is None:
             return ""
+        sign = "+" if signed else ""
+        known = [abs(end) for end in (self.value, self.low, self.high) if end is not None]
+        if self.has_interval and max(known) < 100:  # with the digits of tables
+            shown = " ".join(value_and_ends(self.value, self.low, self.high, sign))
+            return shown.replace("-", "−")
         if self.low is None and self.high is None:
             return nice(self.value, signed)
         low, high = ("?" if end is None else nice(end, signed) for end in (self.low, self.high))

@@ -51,7 +51,7 @@ class Rows:
             title=None,
             sort=None,
             scale=alt.Scale(domain=self._domain),
-            axis=alt.Axis(ticks=False, domain=False, labelPadding=8, labelLimit=150),
+            axis=alt.Axis(ticks=False, domain=False, labelPadding=8, labelLimit=240),
         )
 
     def _chart(self, records: list[dict[str, Any]]) -> Any:

@@ -86,8 +86,8 @@ def _share(progress: RunProgress) -> float | None:
 
 
 def _rate(rate: float | None) -> str:
-    """Format a rate: per second, or per minute if it is slow."""
-    if rate is None:
+    """Format a rate: per second, or per minute if it is slow; "" if it rounds to zero."""
+    if rate is None or rate < 0.001:
         return ""
     return f"{rate:.1f} a second" if rate >= 1 else f"{60 * rate:.1f} a minute"
 

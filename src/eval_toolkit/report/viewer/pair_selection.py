@@ -37,7 +37,7 @@ class Asked:
     show: str = ""
     """Case to show; "" for all."""
     sort: str = ""
-    """Sort order: "difference", or "" for A's order."""
+    """Sort order: "stored", or "" for the largest differences first."""
     q: str = ""
     threshold: float = 0.5
     page: int = 1
@@ -53,7 +53,7 @@ class Asked:
             "subject": subject is not None,
             "threshold": threshold is not None,
             "show": show in CASES,
-            "sort": sort == "difference",
+            "sort": sort in ("stored", "difference"),
         }
         ignored = [
             f"there is no {name} {given[name]!r}"
@@ -66,7 +66,7 @@ class Asked:
             subject=subject or 0,
             column=given.get("column", ""),
             show=show if known["show"] else "",
-            sort=sort if known["sort"] else "",
+            sort="stored" if sort == "stored" else "",
             q=given.get("q", "").strip()[:Q_AT_MOST],
             threshold=0.5 if threshold is None else threshold,
             page=max(1, whole_number(given.get("page")) or 1),
@@ -213,7 +213,7 @@ def chosen(viewer: Viewer, asked: Asked) -> Chosen:
             viewer.order(pair.a, Filter(q=asked.q, slice=slice_a, scorer=scorer_a)),
             viewer.order(pair.b, Filter(q=asked.q, slice=slice_b, scorer=scorer_b)),
         )
-    places = found.places(cases, show, within=within, by_difference=asked.sort == "difference")
+    places = found.places(cases, show, within=within, by_difference=not asked.sort)
     return Chosen(pair, asked, found, rule, cases, places, ignored)
 
 

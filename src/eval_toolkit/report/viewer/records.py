@@ -12,6 +12,7 @@ from eval_toolkit._internal.files import malformed
 from eval_toolkit._internal.tables.sources import literal, quoted
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.models.runner.stored import RESPONSES
+from eval_toolkit.report.scored_rows import label_names
 from eval_toolkit.report.viewer.store import Store, pattern
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.folder import RECORDS, TURNS
@@ -45,7 +46,7 @@ class Shape:
     units: StoredUnits | None = None
     texts: frozenset[str] = frozenset()
     """Measured columns that contain text."""
-    label_names: Mapping[float, str] = field(default_factory=dict)
+    label_names: Mapping[int, str] = field(default_factory=dict)
     """Labels as they were written in the data, by their number."""
 
     @property
@@ -147,7 +148,7 @@ def shape_of(store: Store, path: Path) -> Shape:
         tables,
         _units(store, run),
         frozenset(texts),
-        _label_names(run),
+        label_names(run),
     )
 
 
@@ -157,14 +158,6 @@ def _units(store: Store, run: Run) -> StoredUnits | None:
         return stored_units(run.path, run.manifest, store.columns_of)
     except ArtifactError:
         return None
-
-
-def _label_names(run: Run) -> dict[float, str]:
-    stored = run.manifest.get("label_names")
-    found = stored.items() if isinstance(stored, Mapping) else ()
-    return {
-        float(number): str(name)[:VALUE_CHARS] for number, name in found if number in ("0", "1")
-    }
 
 
 def _known(named: Any, there: Mapping[str, str], suffixes: Sequence[str]) -> dict[str, str]:

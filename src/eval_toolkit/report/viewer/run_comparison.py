@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 _REFRESH_S = 2
+_NAME_AT_MOST = 40
+"""Maximum length of a run's name in the words of a case."""
 _TEXT_AT_MOST = 200
 """Maximum length of a measured text."""
 
@@ -60,7 +62,8 @@ def show(request: "Request") -> "Response":
         why_not = str(error)
     html = rendering.page(
         "compare.html",
-        title=f"{a.run_id} and {b.run_id}",
+        title=" and ".join(names_of(a, b)),
+        names=names_of(a, b),
         **told,
         a=a,
         b=b,
@@ -86,25 +89,38 @@ def _statistics(viewer: Viewer, a: ListedRun, b: ListedRun) -> Told | None:
     return viewer.statistics.of(key, a.path, b.path, n_records=n_records)
 
 
-def case_words(rule: Rule, words: Words) -> dict[str, str]:
+def names_of(a: ListedRun, b: ListedRun) -> tuple[str, str]:
+    """Return the display names of two runs: their ids, or their folders if the ids are equal."""
+    return (a.run_id, b.run_id) if a.run_id != b.run_id else (a.place, b.place)
+
+
+def case_words(rule: Rule, words: Words, names: tuple[str, str]) -> dict[str, str]:
     """Return the display names of the cases.
 
     The target of a rollout holds or fails.
 
     Examples
     --------
-    >>> case_words(Rule("binary"), Words())["a"], case_words(Rule("graded"), Words())["a"]
-    ('A right, B wrong', 'A better')
+    >>> case_words(Rule("binary"), Words(), ("old", "new"))["a"]
+    'old right, new wrong'
+    >>> case_words(Rule("graded"), Words(), ("old", "new"))["a"]
+    'old better'
     """
+    a, b = (visible(name, _NAME_AT_MOST) for name in names)
     if rule.kind == "apart":
         return dict.fromkeys(CASES, "")
     if rule.kind == "graded":
         better = "higher" if rule.higher is None else "better"
-        return {"a": f"A {better}", "b": f"B {better}", "equal": "equal", "none": "without a value"}
+        return {
+            "a": f"{a} {better}",
+            "b": f"{b} {better}",
+            "equal": "equal",
+            "none": "without a value",
+        }
     right, wrong = words.right, words.wrong
     return {
-        "a": f"A {right}, B {wrong}",
-        "b": f"B {right}, A {wrong}",
+        "a": f"{a} {right}, {b} {wrong}",
+        "b": f"{b} {right}, {a} {wrong}",
         "both": f"both {right}",
         "neither": f"both {wrong}",
         "none": "without a value",
@@ -135,7 +151,7 @@ def _samples(viewer: Viewer, these: Chosen) -> dict[str, Any]:
     n_pages = max(1, math.ceil(len(these.places) / asked.size))
     at = min(asked.page, n_pages)
     start = (at - 1) * asked.size
-    words = case_words(these.rule, kind_named(pair.a.kind).words)
+    words = case_words(these.rule, kind_named(pair.a.kind).words, names_of(pair.a, pair.b))
     lines = _lines(viewer, these, words, start)
     first = replace(asked, page=1)
     return {
@@ -145,8 +161,8 @@ def _samples(viewer: Viewer, these: Chosen) -> dict[str, Any]:
         "rule": these.rule,
         "tabs": _tabs(these, words),
         "sorts": [
-            ("in A's order", first.address(sort=""), not asked.sort),
-            ("differ by most", first.address(sort="difference"), bool(asked.sort)),
+            ("differ by most", first.address(sort=""), not asked.sort),
+            ("as stored", first.address(sort="stored"), bool(asked.sort)),
         ],
         "lines": lines,
         "texts": {

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from eval_toolkit.models.prices import money
 from eval_toolkit.report.viewer import rendering
 from eval_toolkit.report.viewer.live import duration
 from eval_toolkit.report.viewer.menus import main_menu
@@ -71,6 +72,7 @@ def show(request: "Request") -> "Response":
         trends=trends_of(fitting),
         trend_size=(WIDTH, HEIGHT),
         duration=duration,
+        money=money,
         links=_links({**kept, "sort": sort}, page, n_pages),
         heads=[_head(column, sort, kept) for column in _COLUMNS],
         kinds=sorted({run.kind for run in everything} - {""}),

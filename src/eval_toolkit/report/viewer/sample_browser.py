@@ -289,7 +289,7 @@ def _judged(verdicts: Verdicts, shape: Shape, words: Words) -> str:
         at = (
             "the threshold of its scorer" if math.isnan(rule.threshold) else f"{rule.threshold:.6g}"
         )
-        positive = shape.label_names.get(1.0, "1")
+        positive = shape.label_names.get(1, "1")
         return f"A {column} of at least {at} means {visible(positive, _TEXT_AT_MOST)}."
     if rule.kind == "binary":
         return f"By {column}: {int(rule.higher is not False)} is {words.right}."

@@ -9,7 +9,7 @@ from eval_toolkit.report.viewer import rendering
 from eval_toolkit.report.viewer.menus import main_menu
 from eval_toolkit.report.viewer.pair_selection import Asked, chosen
 from eval_toolkit.report.viewer.records import Record, records_at
-from eval_toolkit.report.viewer.run_comparison import shown
+from eval_toolkit.report.viewer.run_comparison import names_of, shown
 from eval_toolkit.report.viewer.run_list import ListedRun
 from eval_toolkit.report.viewer.sample_browser import whole_number
 from eval_toolkit.report.viewer.sample_page import FIRST, WHOLE_TEXT
@@ -38,9 +38,10 @@ def show(request: "Request") -> "Response":
     viewer: Viewer = request.app.state.viewer
     given = request.query_params
     asked, _ = Asked.of(given)
+    runs = viewer.run(asked.a), viewer.run(asked.b)
     sides = [
-        _side(viewer, name, viewer.run(key), whole_number(given.get(row)))
-        for name, key, row in (("A", asked.a, "row"), ("B", asked.b, "row_b"))
+        _side(viewer, name, run, whole_number(given.get(row)))
+        for name, run, row in zip(names_of(*runs), runs, ("row", "row_b"), strict=True)
     ]
     a, b = sides
     values = _values(a.record, b.record)
@@ -55,13 +56,13 @@ def show(request: "Request") -> "Response":
         more_values=values[FIRST:],
         groups=list(beside(a.blocks, b.blocks)),
         limit=WHOLE_TEXT,
-        other=_other(a.record, b.record),
+        other=_other(a, b),
         shown=shown,
         **_neighbours(viewer, asked, whole_number(given.get("at"))),
         menu=main_menu("Compare"),
         crumbs=[
             {"href": "/", "label": "Runs"},
-            {"href": asked.address(), "label": f"{a.run.run_id} and {b.run.run_id}"},
+            {"href": asked.address(), "label": f"{a.name} and {b.name}"},
         ],
     )
     return HTMLResponse(html)
@@ -92,12 +93,13 @@ def _values(a: Record, b: Record) -> list[dict[str, Any]]:
     return sorted(found, key=lambda line: not line["delta"])
 
 
-def _other(a: Record, b: Record) -> str:
+def _other(a: _Side, b: _Side) -> str:
     """Return a note if the two records are different items; "" otherwise."""
-    if a.unit_id != b.unit_id:
-        return f"A's id is {a.unit_id!r}, B's is {b.unit_id!r}"
-    if a.content_hash and b.content_hash and a.content_hash != b.content_hash:
-        return "the hash of the content of this unit differs between A and B"
+    if a.record.unit_id != b.record.unit_id:
+        return f"The id in {a.name} is {a.record.unit_id!r}, in {b.name} {b.record.unit_id!r}"
+    hashes = {a.record.content_hash, b.record.content_hash}
+    if len(hashes) == 2 and all(hashes):
+        return "The hash of the content of this unit differs between the runs"
     return ""
 
 

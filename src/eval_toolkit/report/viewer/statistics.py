@@ -28,6 +28,8 @@ _WAIT_S = 1.5
 class Told:
     """Result of a comparison, as printed by the command."""
 
+    reply: Sequence[str] = ("", "", "")
+    """Kind of the answer, its sign, and its first word."""
     lead: Sequence[str] = ()
     """Summary sentences, the answer first."""
     tables: Sequence[Table] = ()
@@ -40,6 +42,7 @@ class Told:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict."""
         return {
+            "reply": list(self.reply),
             "lead": list(self.lead),
             "tables": list(map(json_table, self.tables)),
             "notes": list(self.notes),
@@ -52,16 +55,19 @@ class Told:
         """Return the object for a dict made by `to_dict`."""
         tables = list(map(table_of_json, told["tables"]))
         rest = {name: told[name] for name in ("lead", "notes", "refused", "bug")}
-        return cls(tables=tables, **rest)
+        return cls(tables=tables, reply=tuple(told["reply"]), **rest)
 
 
 def compared(a: Path, b: Path) -> Told:
-    """Compare two runs as ``eval-toolkit compare A B`` does.
+    """Compare two runs as ``eval-toolkit compare A B`` does, with their names for A and B.
 
     The result is the comparison page, or the reason why there is none.
     """
     from eval_toolkit._internal.words import intervals_made
+    from eval_toolkit.analysis.configs import run_names
     from eval_toolkit.report.comparison_page import compared_runs, run_comparison_page
+    from eval_toolkit.report.differences import stated
+    from eval_toolkit.report.naming import named_table, named_text
     from eval_toolkit.runs import Run
 
     try:
@@ -70,12 +76,20 @@ def compared(a: Path, b: Path) -> Told:
         drawn = [cell.n_resamples for cell in result.cells]
         made = intervals_made(CONFIDENCE, N_RESAMPLES, SEED, drawn)
         page = run_comparison_page(runs, result, made)
+        first, second = run_names(runs)
+        pair = (first, second)
+        answer = stated(runs, pair, result, CONFIDENCE, made)
     except EvalToolkitError as error:
         # Locations of runs do not belong on a page that may be shared.
         return Told(refused=_without(str(error), a, b))
     except Exception as error:  # a bug: the samples below can still be shown
         return Told(refused=f"unexpected {type(error).__name__}: {error}", bug=True)
-    return Told(lead=list(page.lead), tables=list(page.tables), notes=list(page.notes))
+    return Told(
+        reply=answer["reply"],
+        lead=[answer["said"], *answer["how"]],
+        tables=[named_table(table, pair) for table in page.tables],
+        notes=[named_text(note, pair) for note in page.notes],
+    )
 
 
 def _without(text: str, *folders: Path) -> str:

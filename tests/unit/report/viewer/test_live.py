@@ -143,7 +143,7 @@ def test_an_interrupted_task_says_how_to_go_on(
         part = viewer(follow_of(page))
         assert part.headers["x-follow"] == "stop"
         stopped = page_of(viewer)
-        assert "Interrupted after 3 of 5 requests" in stopped.words
+        assert "Stopped after 3 of 5 requests" in stopped.words
         assert "run the same command again to resume" in stopped.words
         assert follow_of(stopped) == ""
         # And so it does: the three are not asked again, and the page is the report.

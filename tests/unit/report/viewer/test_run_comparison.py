@@ -31,6 +31,7 @@ from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.models.responses import RawCompletion
 from eval_toolkit.models.runner import Job, JobResult, to_columns
 from eval_toolkit.models.runner.stored import RESPONSES
+from eval_toolkit.report.naming import named_text
 from eval_toolkit.report.viewer import statistics
 from eval_toolkit.report.viewer.pairs import CASES, Joined, Rule, Side, joined
 from eval_toolkit.report.viewer.run_list import RunList
@@ -176,8 +177,11 @@ def test_the_sentences_are_those_that_compare_prints(
     words = settled(ask, "").words
     for line in (*said.lead, *said.notes):
         assert line in words
-        assert " ".join(line.split()) in printed
-    assert "1 units only in A, 1 only in B" in words
+    for line in said.notes:
+        assert " ".join(line.split()) in named_text(printed, ("one", "two"))
+    assert "one and two do not differ significantly in exact_match" in said.lead[0]
+    assert "one: answers" in " ".join(said.lead)
+    assert "1 units only in one, 1 only in two" in words
 
 
 def settled(ask: Asking, more: str) -> Answer:
@@ -285,12 +289,12 @@ def test_every_common_sample_is_shown_with_both_values(ask: Asking, runs_dir: Pa
     answer = compare(ask)
     assert {unit: line[:4] for unit, line in samples_of(answer).items()} == {
         "q1": ["1", "1", "0", "both right"],
-        "q2": ["1", "0", "-1", "A right, B wrong"],
-        "q3": ["0", "1", "+1", "B right, A wrong"],
+        "q2": ["1", "0", "-1", "one right, two wrong"],
+        "q3": ["0", "1", "+1", "two right, one wrong"],
         "q4": ["0", "0", "0", "both wrong"],
         "q5": ["1", "error no <b>answer</b>", "", "without a value"],
     }
-    assert "5 records that both runs have; 1 only in A, 1 only in B" in answer.words
+    assert "5 records that both runs have; 1 only in one, 1 only in two" in answer.words
     assert "<b>answer" not in answer.text
 
 
@@ -298,17 +302,17 @@ def test_cases_can_be_chosen(ask: Asking, runs_dir: Path) -> None:
     graded_run(runs_dir / "one", ONE)
     graded_run(runs_dir / "two", TWO)
     for show, units in {
-        "": ["q1", "q2", "q3", "q4", "q5"],
+        "": ["q2", "q3", "q1", "q4", "q5"],
         "a": ["q2"],
         "b": ["q3"],
         "both": ["q1"],
         "neither": ["q4"],
         "none": ["q5"],
-        "'; DROP TABLE x": ["q1", "q2", "q3", "q4", "q5"],
+        "'; DROP TABLE x": ["q2", "q3", "q1", "q4", "q5"],
     }.items():
         answer = compare(ask, f"&show={show}")
         assert list(samples_of(answer)) == units, show
-        cases = (("all", 5), ("A right, B wrong", 1), ("both wrong", 1), ("without a value", 1))
+        cases = (("all", 5), ("one right, two wrong", 1), ("both wrong", 1), ("without a value", 1))
         for case, n in cases:
             assert f"{case} {n} " in answer.words
 
@@ -328,11 +332,11 @@ def test_scores_are_right_on_their_labels_side_of_the_threshold(
     ids, y = ["u1", "u2", "u3", "u4"], [1, 0, 1, 0]
     rows_run(runs_dir / "one", Records.from_rows(y, [0.9, 0.2, 0.3, 0.6], unit_id=ids))
     rows_run(runs_dir / "two", Records.from_rows(y, [0.4, 0.1, 0.8, 0.7], unit_id=ids))
-    found = samples_of(compare(ask, "&sort=difference"))
+    found = samples_of(compare(ask))
     assert list(found) == ["u1", "u3", "u2", "u4"]  # apart by 0.5, 0.5, 0.1, 0.1, ties in A's order
     assert [line[4] for line in found.values()] == [
-        "A right, B wrong",
-        "B right, A wrong",
+        "one right, two wrong",
+        "two right, one wrong",
         "both right",
         "both wrong",
     ]
@@ -353,17 +357,20 @@ def test_pages_hold_every_sample_once(ask: Asking, runs_dir: Path) -> None:
     graded_run(runs_dir / "one", {unit: float(rng.integers(2)) for unit in units})
     graded_run(runs_dir / "two", {unit: float(rng.integers(2)) for unit in units[::-1]})
     seen: list[str] = []
-    address = "/compare?a={}&b={}".format(key_of(ask, "one"), key_of(ask, "two"))
+    address = "/compare?a={}&b={}&sort=stored".format(key_of(ask, "one"), key_of(ask, "two"))
     while address:
         answer = ask(html.unescape(address))
         seen += samples_of(answer)
         found = re.findall(r'rel="next" href="([^"]*)"', answer.text)
         address = found[0] if found else ""
     assert seen == units
-    assert list(samples_of(compare(ask, "&page=999999"))) == units[100:]
+    assert list(samples_of(compare(ask, "&sort=stored&page=999999"))) == units[100:]
     assert len(samples_of(compare(ask, "&size=200"))) == 120
     for nonsense in ("-1", "1e9", "x", "9" * 40):
-        assert next(iter(samples_of(compare(ask, f"&page={nonsense}&size={nonsense}")))) == units[0]
+        assert (
+            next(iter(samples_of(compare(ask, f"&sort=stored&page={nonsense}&size={nonsense}"))))
+            == units[0]
+        )
 
 
 def joined_of(a: list[float], b: list[float], labels: list[int] | None = None) -> Joined:
@@ -498,7 +505,7 @@ def test_a_sample_opens_with_both_answers(ask: Asking, runs_dir: Path) -> None:
     assert page.words.count("How much is q3?") == 1  # both were asked the same
     assert "Both received the same prompt" in page.words
     assert tables(page.text)[0][1] == ["exact_match", "0", "1", "+1"]
-    assert "3 of 5" in page.words
+    assert "2 of 5" in page.words
 
 
 def test_prompts_that_differ_are_shown_on_both_sides(ask: Asking, runs_dir: Path) -> None:
@@ -583,9 +590,9 @@ def test_the_chooser_lists_complete_runs(ask: Asking, runs_dir: Path) -> None:
     assert ask("/compare").text.count("<option") == 2 * 3
     one, two = key_of(ask, "one"), key_of(ask, "two")
     ticked = ask(f"/compare?run={one}&run={two}")
-    assert "A is one , B is two" in ticked.words
+    assert "Reports of one and two" in ticked.words
     (swap,) = re.findall(r'href="([^"]*)">Swap', ticked.text)
-    assert "A is two , B is one" in ask(html.unescape(swap)).words
+    assert "Reports of two and one" in ask(html.unescape(swap)).words
 
 
 def test_of_ticked_runs_the_older_is_the_baseline(ask: Asking, runs_dir: Path) -> None:
@@ -594,7 +601,7 @@ def test_of_ticked_runs_the_older_is_the_baseline(ask: Asking, runs_dir: Path) -
     new, old, newest = (f"run={key_of(ask, name)}" for name in ("new", "old", "newest"))
     assert '<a href="/compare">Compare</a>' in ask("/").text  # to where nothing is ticked
     for address in (f"{new}&{old}", f"{old}&{new}"):
-        assert "A is old , B is new" in ask(f"/compare?{address}").words
+        assert "Reports of old and new" in ask(f"/compare?{address}").words
     three = ask(f"/compare?{newest}&{new}&{old}")
     assert "3 runs were selected, but only two can be compared: choose two" in three.words
     assert re.findall(r"selected>(\w+)", three.text) == ["old", "new"]
