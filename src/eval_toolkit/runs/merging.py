@@ -19,7 +19,7 @@ from eval_toolkit.artifacts import read_json
 from eval_toolkit.artifacts.shapes import shape_problem
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.models.runner.stored import RESPONSES, read_outcomes, to_columns
-from eval_toolkit.runs.driver import driver_of, item_set_hash, refuse_taken
+from eval_toolkit.runs.driver import config_of, driver_of, item_set_hash, refuse_taken
 from eval_toolkit.runs.folder import MANIFEST, RECORDS, Run
 from eval_toolkit.runs.kinds import Kind
 from eval_toolkit.runs.lock import lock_holder
@@ -348,22 +348,15 @@ def _refuse_other_units(shards: Sequence[_Part], units: Mapping[str, Any], *, wh
 
 def _refuse_other_settings(kind: Kind[Any], joined: Joined) -> None:
     """Raise if a kind does not summarise like the shards."""
-    own = kind.config()
+    own = config_of(kind)
     for name in [name for name in own if name in joined.config and name not in _RESTORED]:
-        found = difference(joined.config[name], _plain(own[name]), name)
+        found = difference(joined.config[name], own[name], name)
         if found is not None:
             place, old, new = found
             raise InvalidInputError(
                 f"the shards have {place} = {shown_setting(old)}, but this merge has "
                 f"{shown_setting(new)}; leave it out, and rescore the merged run"
             )
-
-
-def _plain(value: Any) -> Any:
-    from eval_toolkit._internal.redaction import redact_secrets
-    from eval_toolkit.artifacts import sanitize_for_json
-
-    return redact_secrets(sanitize_for_json(value))
 
 
 def _missing(shards: Sequence[_Part], joined: Joined) -> list[str]:
