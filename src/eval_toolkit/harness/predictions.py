@@ -13,7 +13,7 @@ from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.tables import LabelMap
 from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.harness.plain import naming_positive
+from eval_toolkit.harness.short_form import naming_positive
 from eval_toolkit.loaders.columns import IDS, Scale, Wanted
 from eval_toolkit.loaders.predictions import Predictions, read_predictions
 from eval_toolkit.metric_specs.names import chosen_metrics
