@@ -13,7 +13,6 @@ from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.tables import LabelMap
 from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.harness.short_form import naming_positive
 from eval_toolkit.loaders.columns import IDS, Scale, Wanted
 from eval_toolkit.loaders.predictions import Predictions, read_predictions
 from eval_toolkit.metric_specs.names import chosen_metrics
@@ -146,6 +145,8 @@ def score_predictions(
         drop_missing=rows["drop_missing"],
         scale=rows["scale"],
     )
+    from eval_toolkit.harness.short_form import naming_positive
+
     with naming_positive():
         found = read_predictions(source, wanted)
     if out is not None and found.id is None:

@@ -20,15 +20,14 @@ from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.runs.cells import card_entry
 from eval_toolkit.runs.kinds import Graded, Kind
-from eval_toolkit.runs.outcome import Outcome, Subject
-from eval_toolkit.runs.shards import Shard
+from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.specs import AskSpec
 
 if TYPE_CHECKING:
     from eval_toolkit.runs.folder import Run
     from eval_toolkit.runs.merging import Joined
+    from eval_toolkit.runs.shards import Shard, Share
     from eval_toolkit.runs.units import Unit
-    from eval_toolkit.scorecards import Records
 
 __all__ = [
     "Driver",
@@ -120,6 +119,8 @@ def drive(
     """
     share = None
     if shard is not None:
+        from eval_toolkit.runs.shards import Shard, Share
+
         share = Share.of(kind, Shard.read(shard), [*notes, *kind.notes])
         kind = kind.share(share.shard)
     driver = driver_of(
@@ -142,32 +143,6 @@ def config_of(kind: Kind[Any]) -> dict[str, Any]:
     config = {"kind": kind.name, **kind.config()}
     safe: dict[str, Any] = redact_secrets(sanitize_for_json(config))
     return safe
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """Shard of a run, and what `merge_runs` must know of the whole."""
-
-    shard: Shard
-    units: Sequence[Unit]
-    """Units of the shard, with their positions in the whole."""
-    whole: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, kind: Kind[Any], shard: Shard, notes: Sequence[str]) -> Share:
-        """Return the shard of a kind that has all units."""
-        units = kind.units()
-        told = {"n_units": len(units), "item_set_hash": item_set_hash(units), "notes": [*notes]}
-        return cls(shard, shard.take(placed(units)), told)
-
-    def check(self, kind: str, subjects: Mapping[Subject, Records]) -> None:
-        """Raise if a kind evaluated other units than those of the shard."""
-        own = {unit.id for unit in self.units}
-        if any(not own.issuperset(records.unit_id.tolist()) for records in subjects.values()):
-            raise InvalidInputError(
-                f"`shard` is {self.shard}, but the kind {kind!r} evaluates units that are not in it; "
-                "it has to define `share`"
-            )
 
 
 def placed(units: Iterable[Unit]) -> list[Unit]:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from eval_toolkit._internal.hashing import sha256_text
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.runs.driver import item_set_hash, placed
 
-__all__ = ["Shard", "shard_of"]
+if TYPE_CHECKING:
+    from eval_toolkit.runs.kinds import Kind
+    from eval_toolkit.runs.outcome import Subject
+    from eval_toolkit.runs.units import Unit
+    from eval_toolkit.scorecards import Records
+
+__all__ = ["Shard", "Share", "shard_of"]
 
 _FORM = re.compile(r"([1-9]\d{0,6}(?:,[1-9]\d{0,6})*)/([1-9]\d{0,6})")
 _DIGITS = 16
@@ -80,6 +87,32 @@ class Shard:
     def take(self, items: Iterable[ItemT]) -> list[ItemT]:
         """Return the items in these parts, in order."""
         return [item for item in items if item in self]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Shard of a run, and what `merge_runs` must know of the whole."""
+
+    shard: Shard
+    units: Sequence[Unit]
+    """Units of the shard, with their positions in the whole."""
+    whole: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, kind: Kind[Any], shard: Shard, notes: Sequence[str]) -> Share:
+        """Return the shard of a kind that has all units."""
+        units = kind.units()
+        told = {"n_units": len(units), "item_set_hash": item_set_hash(units), "notes": [*notes]}
+        return cls(shard, shard.take(placed(units)), told)
+
+    def check(self, kind: str, subjects: Mapping[Subject, Records]) -> None:
+        """Raise if a kind evaluated other units than those of the shard."""
+        own = {unit.id for unit in self.units}
+        if any(not own.issuperset(records.unit_id.tolist()) for records in subjects.values()):
+            raise InvalidInputError(
+                f"`shard` is {self.shard}, but the kind {kind!r} evaluates units that are not in it; "
+                "it has to define `share`"
+            )
 
 
 def shard_of(config: Mapping[str, Any] | None) -> Shard | None:
