@@ -30,12 +30,13 @@ _ROUNDING = 1e-6
 
 
 class _CompletionNames(TypedDict, total=False):
-    """Alternative names of fields."""
+    """Alternative names of fields, and the likeliest tokens."""
 
     completion: str
     prompt_sequence_positions: int | None
     completion_sequence_positions: int | None
     raw_completion_error: ErrorInfo | None
+    top_logprobs: Sequence[Any] | None
 
 
 class RawCompletion(Fields):
@@ -91,6 +92,7 @@ class RawCompletion(Fields):
         prompt_sequence_positions=ABSENT,
         completion_sequence_positions=ABSENT,
         raw_completion_error=ABSENT,
+        top_logprobs=None,
     )
     def __init__(
         self,
@@ -104,7 +106,6 @@ class RawCompletion(Fields):
         error: ErrorInfo | None = ABSENT,
         reasoning: str = "",
         reasoning_tokens: int | None = None,
-        top_logprobs: Sequence[Any] | None = None,
         **names: Unpack[_CompletionNames],
     ) -> None:
         self.text = storable(one("text", text, "completion", names["completion"]), "text")
@@ -131,7 +132,8 @@ class RawCompletion(Fields):
         if reasoning_tokens is not None:
             self.reasoning_tokens = validation.integer(reasoning_tokens, "reasoning_tokens")
 
-        self.top_logprobs = None if top_logprobs is None else _tops(top_logprobs)
+        tops = names["top_logprobs"]
+        self.top_logprobs = None if tops is None else _tops(tops)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types, without ``top_logprobs`` if there are none."""
