@@ -41,6 +41,7 @@ _HTTP = (
     click.option(
         "--api-key-env", metavar="NAME", help="openai: environment variable with the API key."
     ),
+    click.option("--model-id", metavar="NAME", help="openai: identity of the model in place of its address, for runs and caches that continue at another server."),
     click.option("--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True),
                  metavar="S", help="openai: timeout of one request in seconds."),
     click.option("--max-tries", type=click.IntRange(1), help="openai: maximum number of tries per request."),
@@ -60,7 +61,7 @@ def model_options(command: _Command) -> _Command:
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         names = (
-            *("base_url", "api_key_env", "timeout_s", "max_tries"),
+            *("base_url", "api_key_env", "model_id", "timeout_s", "max_tries"),
             *("requests_per_minute", "tokens_per_minute"),
         )
         given = {name: kwargs.pop(name) for name in names}

@@ -27,7 +27,7 @@ from eval_toolkit.runs import AskSpec, Outcome, Run
 from eval_toolkit.runs import rescore as rescore_run
 
 _MODELS = {"base_url", "api_key_env", "timeout_s", "max_tries", "requests_per_minute"}
-_MODELS |= {"tokens_per_minute", "prices", "max_cost", "model_args"}
+_MODELS |= {"model_id", "tokens_per_minute", "prices", "max_cost", "model_args"}
 _SERVER = {"base_url", "api_key_env", "prices", "max_cost"}
 """Options of judges among the scorers."""
 _GRADED = {"on_error", "max_error_rate"}

@@ -27,6 +27,7 @@ from eval_toolkit.models.runner.stored import RESPONSES
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.driver import Driver, config_of, item_set_hash
 from eval_toolkit.runs.folder import Run
+from eval_toolkit.runs.moved_servers import follow_moved, served_by
 from eval_toolkit.runs.open import OpenRun, open_run
 from eval_toolkit.runs.resuming import holds, refuse_changed
 from eval_toolkit.runs.units import UNITS, units_table
@@ -48,6 +49,11 @@ class AskingDriver(Driver):
     def run(self, folder: Path | None) -> Outcome:
         """Run the evaluation and return its outcome; store it if there is a folder."""
         started = time.monotonic()
+        served = None
+        if folder is not None and self.source is None and not self.ask.replay:
+            model = getattr(self.kind, "model", None)
+            served = served_by(model)
+            follow_moved(folder, model, served)
         config = config_of(self.kind)
         if folder is None:
             attempts, context = self._attempts(None, None)
@@ -56,6 +62,8 @@ class AskingDriver(Driver):
                 found, saved=lambda place: self._saved(place, found, attempts, context, config)
             )
         head = self.head(config, folder)
+        if served is not None:
+            head["models"] = [{**head["models"][0], "served": served}]
         planned = self.kind.n_planned()
         under_way = head if planned is None else {**head, "counts": {"n_planned": planned}}
         with open_run(folder, manifest=under_way) as opened:

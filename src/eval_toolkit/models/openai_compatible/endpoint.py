@@ -331,6 +331,10 @@ class Endpoint:
                     reply.tries = failures.n + 1
                 return reply
 
+    async def ask_once(self, path: str, read: Callable[[Mapping[str, Any]], T]) -> Reply[T]:
+        """Send a GET request without retries, as in `ask`."""
+        return await self._sent(path, None, read, 0, False)
+
     def _moves_below(self, path: str, error: ModelError) -> bool:
         """Use the address with ``/v1`` from now on, if there is nothing at the other."""
         below = None if path.startswith("/") else self.address.below_v1

@@ -13,6 +13,7 @@ from eval_toolkit.errors import InvalidInputError, ModelError
 from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.openai_compatible.endpoint import Address, Endpoint, Reply, Totals
 from eval_toolkit.models.openai_compatible.limits import Budget
+from eval_toolkit.models.openai_compatible.moves import served_model
 from eval_toolkit.models.openai_compatible.retries import RetryRule
 from eval_toolkit.models.openai_compatible.wire import (
     MAX_STOPS_OPENAI,
@@ -76,6 +77,9 @@ class OpenAICompatible:
         Environment variable of each further header.
     name : str, optional
         Name in tables; by default ``model``.
+    model_id : str, optional
+        Identity of the model in place of the address: runs and caches continue at any server for
+        which it is given. By default a moved server is recognised by its list of models.
     concurrency : int, default 64
         Maximum number of concurrent requests; with ``adaptive`` fewer while the server is
         overloaded.
@@ -158,6 +162,7 @@ class OpenAICompatible:
         api_key_env: str | None = None,
         headers_env: Mapping[str, str] | None = None,
         name: str | None = None,
+        model_id: str | None = None,
         prices: tuple[float, float] | None = None,
         extra_body: Mapping[str, Any] | None = None,
         **server: Unpack[_ServerOptions],
@@ -209,6 +214,7 @@ class OpenAICompatible:
             prices=_prices(prices),
             spending=server_named.spending,
         )
+        self._identity = None if model_id is None else f"id:{model_id}"
         self._has_prices = prices is not None
         self._base_url = base_url
         server_named.tell(self._endpoint.goes_to(model))
@@ -259,7 +265,7 @@ class OpenAICompatible:
         return {
             "kind": "openai_compatible",
             "model": self._dialect.model,
-            "base_url": self._endpoint.address.shown,
+            "base_url": self._identity or self._endpoint.address.shown,
             "prefill": self._dialect.prefill,
             "completions_for_text": self._completions_for_text,
             "default_max_tokens": self._dialect.default_max_tokens,
@@ -267,6 +273,14 @@ class OpenAICompatible:
             "start_text": self._start_text,
             "extra_body": redact_secrets(dict(self._dialect.extra_body)),
         }
+
+    def answers_as(self, base_url: str) -> None:
+        """Describe the model as the one at another address, at which its answers were stored."""
+        self._identity = base_url
+
+    async def served(self) -> dict[str, Any] | None:
+        """Return what the server says about the model in its list of models; None if nothing."""
+        return await served_model(self._endpoint, self._dialect.model)
 
     def totals(self) -> Totals:
         """Return total requests and usage so far, and the current concurrency."""

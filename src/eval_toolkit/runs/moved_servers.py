@@ -1,0 +1,57 @@
+"""Servers that moved: a run continues at another address of the same model."""
+
+import asyncio
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.runs.folder import MANIFEST, run_head
+
+_ADDRESS = "base_url"
+_ID = "id:"
+
+
+def served_by(model: Any) -> Mapping[str, Any] | None:
+    """Return what the server of a model says that it serves; None if it says nothing."""
+    if not hasattr(model, "served"):
+        return None
+
+    async def asked() -> Any:
+        try:
+            return await model.served()
+        finally:
+            await model.aclose()
+
+    with ThreadPoolExecutor(1) as thread:  # a loop may be running in this one
+        found: Mapping[str, Any] | None = thread.submit(lambda: asyncio.run(asked())).result()
+    return found
+
+
+def follow_moved(folder: Path, model: Any, served: Mapping[str, Any] | None) -> None:
+    """Let a model answer for the one in a folder if only its address differs.
+
+    The user vouches for it with a ``model_id``; else both servers must say that they serve the
+    same, or `ArtifactError` is raised.
+    """
+    if not hasattr(model, "answers_as") or not (folder / MANIFEST).exists():
+        return
+    listed = run_head(folder)[1].get("models")
+    stored = listed[0] if isinstance(listed, list) and listed else None
+    here = dict(model.describe())
+    if not isinstance(stored, Mapping) or not isinstance(stored.get("description"), Mapping):
+        return
+    there = stored["description"]
+    if there == here or {**there, _ADDRESS: ""} != {**here, _ADDRESS: ""}:
+        return
+    old, new = str(there.get(_ADDRESS)), str(here[_ADDRESS])
+    if old.startswith(_ID):  # the user named another model, or none
+        return
+    if new.startswith(_ID) or (served is not None and served == stored.get("served")):
+        model.answers_as(old)
+    else:
+        raise ArtifactError(
+            f"{folder}: the model of this run was at {old}, and the server at {new} does not say "
+            "that it serves the same; pass --model-id NAME if it does, or choose another folder"
+        )
