@@ -64,12 +64,10 @@ def test_twelve_hours_answer_every_sample_once(tmp_path: Path) -> None:
 
 def test_another_model_of_the_same_name_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "r"
-    night(NightServer(VirtualClock(), served={"root": "/a"}), 5, out)
+    night(NightServer(VirtualClock(), served={"root": "/a"}), 9, out, limit=5)
     other = NightServer(VirtualClock(), served={"root": "/b"})
     other.hosts = {"elsewhere.example"}
-    with pytest.raises(
-        ArtifactError, match="does not say that it serves the same; pass --model-id"
-    ):
+    with pytest.raises(ArtifactError, match="does not say that it serves the same"):
         night(other, 9, out, MOVED)
     done = night(other, 9, out, MOVED, model_id="toy-2026")  # the user vouches for it
     assert (done.n_asked, done.n_reused) == (4, 5)
@@ -81,9 +79,10 @@ def test_a_model_id_continues_runs_and_caches_anywhere(tmp_path: Path) -> None:
     moved = NightServer(VirtualClock(), served={"root": "/b"})
     moved.hosts = {"elsewhere.example"}
     with ResponseCache(tmp_path / "cache.sqlite") as cache:
-        first = night(server, 5, tmp_path / "r", model_id="toy-2026", cache=cache)
-        again = night(moved, 7, tmp_path / "r", MOVED, model_id="toy-2026", cache=cache)
-        third = night(moved, 7, tmp_path / "s", MOVED, model_id="toy-2026", cache=cache)
+        told = {"model_id": "toy-2026", "cache": cache}
+        first = night(server, 7, tmp_path / "r", limit=5, **told)
+        again = night(moved, 7, tmp_path / "r", MOVED, **told)
+        third = night(moved, 7, tmp_path / "s", MOVED, **told)
     assert (first.n_asked, again.n_asked, again.n_reused) == (5, 2, 5)
     assert (third.n_asked, third.n_cached) == (0, 7)
     with pytest.raises(ArtifactError, match="id:toy-2026"):

@@ -39,18 +39,18 @@ def follow_moved(folder: Path, model: Any, served: Mapping[str, Any] | None) -> 
         return
     listed = run_head(folder)[1].get("models")
     stored = listed[0] if isinstance(listed, list) and listed else None
-    if not isinstance(stored, Mapping):
+    here = dict(model.describe())
+    if not isinstance(stored, Mapping) or not isinstance(stored.get("description"), Mapping):
         return
-    there, here = stored.get("description"), dict(model.describe())
-    if not isinstance(there, Mapping) or there == here:
-        return
-    if {**there, _ADDRESS: ""} != {**here, _ADDRESS: ""}:
+    there = stored["description"]
+    if there == here or {**there, _ADDRESS: ""} != {**here, _ADDRESS: ""}:
         return
     old, new = str(there.get(_ADDRESS)), str(here[_ADDRESS])
-    named = new.startswith(_ID) and not old.startswith(_ID)
-    if named or (served is not None and served == stored.get("served")):
+    if old.startswith(_ID):  # the user named another model, or none
+        return
+    if new.startswith(_ID) or (served is not None and served == stored.get("served")):
         model.answers_as(old)
-    elif not old.startswith(_ID):
+    else:
         raise ArtifactError(
             f"{folder}: the model of this run was at {old}, and the server at {new} does not say "
             "that it serves the same; pass --model-id NAME if it does, or choose another folder"

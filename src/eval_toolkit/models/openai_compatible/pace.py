@@ -40,7 +40,7 @@ class Pace:
     >>> pace.start(0.0)
     >>> pace.refuse(0.0, 0.1, None)
     >>> pace.wait_for(0.1)
-    1.0
+    2.0
     """
 
     __slots__ = (

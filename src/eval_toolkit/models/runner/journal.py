@@ -152,6 +152,8 @@ class Journal:
         self.path = Path(path)
         self._head: dict[str, Any] = {"journal": JOURNAL_VERSION}
         self._file: int | None = None
+        self._seen: tuple[tuple[int, int, int], Entries] | None = None
+        """State of the file and its entries when it was read last."""
         self._syncing = Background(self._sync)
 
     def __enter__(self) -> "Journal":
@@ -169,6 +171,10 @@ class Journal:
         entries = Entries()
         try:
             with open_regular(self.path) as stream:
+                told = os.fstat(stream.fileno())
+                state = (told.st_ino, told.st_size, told.st_mtime_ns)
+                if self._seen is not None and self._seen[0] == state:
+                    return self._seen[1]
                 for line in lines_of(stream, self.path):
                     self._take(line, entries)
         except FileNotFoundError:
@@ -179,6 +185,7 @@ class Journal:
             ) from error
         if entries.n_garbled > 1 and not entries.head and not entries:
             raise ArtifactError(f"{self.path}: not a journal; none of its lines can be read")
+        self._seen = state, entries
         return entries
 
     def _take(self, line: bytes, entries: Entries) -> None:

@@ -30,7 +30,7 @@ def sealed_line(text: str) -> bytes:
     Examples
     --------
     >>> sealed_line('{"a":1}')
-    b'{"crc":"561e0ff0","a":1}\n'
+    b'{"crc":"561bacaf","a":1}\n'
     """
     data = text.encode("ascii")
     return b'%s%08x",%s\n' % (_SEAL, zlib.crc32(data), data[1:])
