@@ -15,7 +15,6 @@ from eval_toolkit.cli._options import BACKENDS
 from eval_toolkit.cli._query_options import QueryOptions
 from eval_toolkit.cli._text import say
 from eval_toolkit.models.servers import the_server, user_server
-from eval_toolkit.runs.shards import Shard
 
 if TYPE_CHECKING:
     from eval_toolkit.models.prices import Prices
@@ -74,6 +73,8 @@ def shard_folder(
     folder = asked.folder(name, told)
     if folder is None or shard is None or asked.out is not None:
         return folder
+    from eval_toolkit.runs.shards import Shard
+
     part = str(Shard.read(shard)).replace("/", "-of-")
     return folder.with_name(f"{folder.name}-{part}")
 

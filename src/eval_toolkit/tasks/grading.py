@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
@@ -32,8 +32,10 @@ from eval_toolkit.tasks.measuring import (
     n_cut_off,
 )
 from eval_toolkit.tasks.scorecards import task_metrics, task_scorecard
-from eval_toolkit.tasks.stopping_outcome import StoppingOutcome
 from eval_toolkit.tasks.types import Sample
+
+if TYPE_CHECKING:
+    from eval_toolkit.tasks.stopping_outcome import StoppingOutcome
 
 GraderLike: TypeAlias = Grader | str | Mapping[str, Any] | Callable[..., Any]
 
