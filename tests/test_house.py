@@ -1,6 +1,7 @@
 """The house stays in order: few names, no private module used from outside."""
 
 import ast
+import importlib
 import importlib.util
 import json
 import re
@@ -73,6 +74,27 @@ def test_no_name_of_a_package_is_that_of_a_module_in_it() -> None:
             given = {name for names in ast.literal_eval(table).values() for name in names.split()}
             found += [f"{path.parent.name}.{name}" for name in given & inside]
     assert found == []
+
+
+def test_type_checkers_see_what_a_table_of_names_lists() -> None:
+    """mypy takes any name of a package that makes them on use, so that it would not say."""
+    tables = 0
+    for path in sorted((ROOT / "src" / "eval_toolkit").rglob("__init__.py")):
+        text = path.read_text("utf-8")
+        found = re.search(
+            r"__all__, __getattr__ = names_on_use\(\s*__name__,\s*(\{.*?\})", text, re.S
+        )
+        if found is None:
+            continue
+        tables += 1
+        shown: set[str] = set()
+        for module, names in re.findall(r"^    from ([\w.]+) import (\([^)]*\)|.*)", text, re.M):
+            inside = importlib.import_module(module)
+            listed = getattr(inside, "__all__", vars(inside)) if names == "*" else ()
+            shown |= {*listed, *re.findall(r"as (\w+)", names)}
+        given = {name for names in ast.literal_eval(found[1]).values() for name in names.split()}
+        assert given <= shown, path
+    assert tables > 25
 
 
 def test_every_benchmark_met_its_bar() -> None:

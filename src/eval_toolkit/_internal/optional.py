@@ -53,16 +53,18 @@ def how_to_install(extra: str) -> str:
     return f"pip install 'eval-toolkit[{extra}]'"
 
 
-def names_on_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` that imports some of a package's names on first use.
+def names_on_use(package: str, homes: Mapping[str, str]) -> tuple[list[str], Callable[[str], Any]]:
+    """Return an ``__all__`` of names and a ``__getattr__`` that imports them on first use.
 
+    Type checkers read the same names in imports for them alone, ``from module import *``.
     ``homes`` maps a module of the package, or the dotted name of another one, to the names that it
     provides, separated by spaces. Old names of moved objects are resolved as well.
 
     Examples
     --------
-    >>> names_on_use("json", {"decoder": "JSONDecoder JSONDecodeError"})("JSONDecoder").__name__
-    'JSONDecoder'
+    >>> names, find = names_on_use("json", {"decoder": "JSONDecoder JSONDecodeError"})
+    >>> names, find("JSONDecoder").__name__
+    (['JSONDecodeError', 'JSONDecoder'], 'JSONDecoder')
     """
     home = {name: module for module, names in homes.items() for name in names.split()}
 
@@ -75,4 +77,4 @@ def names_on_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
 
     if (module := sys.modules.get(package)) is not None and package.startswith("eval_toolkit"):
         vars(module).setdefault("__dir__", lambda: sorted({*vars(module), *home}))
-    return find
+    return sorted(home), find

@@ -10,55 +10,29 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.analysis.comparison import compare_records, compare_runs
-    from eval_toolkit.analysis.configs import ConfigDifference, config_differences
-    from eval_toolkit.analysis.differences import RunDifference
-    from eval_toolkit.analysis.directions import with_directions
-    from eval_toolkit.analysis.drifting import Drift, MovedRow, drift
-    from eval_toolkit.analysis.judge_studies import JudgeStudy, judge_study, variance_study
-    from eval_toolkit.analysis.leaderboards import Leaderboard, TaskUnits, leaderboard
-    from eval_toolkit.analysis.matching import MatchSpec
-    from eval_toolkit.analysis.name_directions import higher_is_better, metric_named
-    from eval_toolkit.analysis.predictions import (
-        bootstrap_metric_from_predictions,
-        load_prediction_arrays,
-        paired_diff_from_prediction_refs,
+    from eval_toolkit.analysis.comparison import *
+    from eval_toolkit.analysis.configs import *
+    from eval_toolkit.analysis.differences import *
+    from eval_toolkit.analysis.directions import *
+    from eval_toolkit.analysis.drifting import *
+    from eval_toolkit.analysis.judge_studies import *
+    from eval_toolkit.analysis.leaderboards import *
+    from eval_toolkit.analysis.matching import *
+    from eval_toolkit.analysis.name_directions import *
+    from eval_toolkit.analysis.predictions import *
+    from eval_toolkit.analysis.regions import *
+    from eval_toolkit.analysis.run_comparison import *
+    from eval_toolkit.artifacts import (
+        CsvPredictionReader as CsvPredictionReader,
     )
-    from eval_toolkit.analysis.regions import RowsAt, rows_at
-    from eval_toolkit.analysis.run_comparison import RunComparison
-    from eval_toolkit.artifacts import CsvPredictionReader, JsonlPredictionReader, PredictionArrays
+    from eval_toolkit.artifacts import (
+        JsonlPredictionReader as JsonlPredictionReader,
+    )
+    from eval_toolkit.artifacts import (
+        PredictionArrays as PredictionArrays,
+    )
 
-__all__ = [
-    "ConfigDifference",
-    "CsvPredictionReader",
-    "Drift",
-    "JsonlPredictionReader",
-    "JudgeStudy",
-    "Leaderboard",
-    "MatchSpec",
-    "MovedRow",
-    "PredictionArrays",
-    "RowsAt",
-    "RunComparison",
-    "RunDifference",
-    "TaskUnits",
-    "bootstrap_metric_from_predictions",
-    "compare_records",
-    "compare_runs",
-    "config_differences",
-    "drift",
-    "higher_is_better",
-    "judge_study",
-    "leaderboard",
-    "load_prediction_arrays",
-    "metric_named",
-    "paired_diff_from_prediction_refs",
-    "rows_at",
-    "variance_study",
-    "with_directions",
-]
-
-__getattr__ = names_on_use(
+__all__, __getattr__ = names_on_use(
     __name__,
     {
         "comparison": "compare_records compare_runs",

@@ -15,8 +15,6 @@ from eval_toolkit.runs import Run
 if TYPE_CHECKING:
     from eval_toolkit.runs.selected_units import StoredRequest
 
-__all__ = ["ConfigDifference", "config_differences", "differences_table", "run_names"]
-
 _FIRST = ("model", "target", "score", "scores", "system prompt", "prompt", "tester", "temperature")
 """Settings in the order in which they are shown; all others follow as stored."""
 _LAST = ("eval-toolkit", "git commit")

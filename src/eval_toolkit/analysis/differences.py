@@ -29,9 +29,6 @@ from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards.cells import Status
 from eval_toolkit.scorecards.parts import WHOLE
 
-__all__ = ["CurveOf", "Decision", "Draws", "RunDifference", "Task", "difference"]
-
-
 _UNTESTED = (
     f"{NO_COMPARISON}; no interval is shown, since a paired interval would not be narrower than "
     "the two separate intervals (paired_bootstrap_ece_diff)"

@@ -10,8 +10,6 @@ from eval_toolkit.analysis.name_directions import higher_is_better
 from eval_toolkit.errors import InvalidTypeError, MissingColumnError
 from eval_toolkit.runs import Run
 
-__all__ = ["agreed", "column_of", "direction_hint", "stated_by", "stated_in", "with_directions"]
-
 _KEY = "higher_is_better"
 """Manifest key of the mapping from metrics or columns to true or false."""
 _OF_COLUMN = re.compile(r"(.+?)(_(pass@|pass\^|maj@|asr@)[1-9][0-9]*)?(_macro)?")

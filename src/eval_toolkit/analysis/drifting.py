@@ -12,8 +12,6 @@ from eval_toolkit.artifacts import PredictionArrays, load_predictions
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.protocols import PredictionReader
 
-__all__ = ["Drift", "MovedRow", "drift"]
-
 
 @dataclass(frozen=True, slots=True)
 class MovedRow(Displayed):

@@ -24,8 +24,6 @@ from eval_toolkit.metrics.agreement import KappaWeights, MeasurementLevel
 from eval_toolkit.scorecards import Records
 from eval_toolkit.seeds import SeedLike
 
-__all__ = ["JudgeStudy", "judge_study", "variance_study"]
-
 _BY_VERDICT = (
     "labels were sampled by verdict: only precision and negative precision are valid for all "
     "records"

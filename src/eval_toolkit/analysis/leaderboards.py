@@ -42,8 +42,6 @@ from eval_toolkit.runs.addresses import Address
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.parts import SLICE, WHOLE, format_part
 
-__all__ = ["Leaderboard", "TaskUnits", "leaderboard"]
-
 RunLike: TypeAlias = Run | str | Path
 _DRAWS = 4000
 

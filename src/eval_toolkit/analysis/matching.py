@@ -14,17 +14,6 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records, unit_starts
 
-__all__ = [
-    "MatchSpec",
-    "UnitKey",
-    "any_imported",
-    "matched_records",
-    "renamed",
-    "renamed_columns",
-    "source_tool",
-    "tools_note",
-]
-
 _T = TypeVar("_T")
 UnitKey = Literal["auto", "id", "content", "input"]
 _WORDS = {

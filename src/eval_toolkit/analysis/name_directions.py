@@ -5,8 +5,6 @@ from eval_toolkit.metric_specs.names import named, quantity_of
 from eval_toolkit.metrics import CATALOGUE
 from eval_toolkit.metrics.directions import known_direction
 
-__all__ = ["higher_is_better", "metric_named"]
-
 metric_named = named
 """Former name of `metric_specs.named`."""
 

@@ -29,17 +29,6 @@ from eval_toolkit.inference.options import RESAMPLING, Resampling
 from eval_toolkit.metric_specs.names import named
 from eval_toolkit.protocols import MetricSpec, PredictionReader
 
-__all__ = [
-    "Metric",
-    "Ref",
-    "bootstrap_metric_from_predictions",
-    "in_order",
-    "load_prediction_arrays",
-    "one_subject",
-    "paired_diff_from_prediction_refs",
-    "reference",
-]
-
 Ref: TypeAlias = PredictionArtifactRef | Mapping[str, Any]
 """Reference to stored predictions, or its ``to_dict()``."""
 

@@ -14,8 +14,6 @@ from eval_toolkit.artifacts import PredictionArrays, load_predictions
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.protocols import PredictionReader
 
-__all__ = ["RowsAt", "rows_at"]
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RowsAt(Displayed):

@@ -12,8 +12,6 @@ from eval_toolkit.errors import MissingColumnError
 from eval_toolkit.runs.addresses import Address, written
 from eval_toolkit.scorecards.parts import SLICE, WHOLE, format_part, parse_part
 
-__all__ = ["RunComparison", "in_words"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunComparison(Tabled):

@@ -9,8 +9,6 @@ from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.artifacts.predictions import PredictionArrays
 from eval_toolkit.errors import ArtifactError
 
-__all__ = ["PairedPredictions", "pair_predictions"]
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PairedPredictions(Displayed):

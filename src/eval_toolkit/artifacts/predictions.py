@@ -22,8 +22,6 @@ from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeErr
 from eval_toolkit.protocols import PredictionReader
 from eval_toolkit.scorecards import Records
 
-__all__ = ["PredictionArrays", "load_predictions", "write_predictions"]
-
 _TEXTS = {
     "row_ids": "row_id",
     "content_hashes": "content_hash",

@@ -12,15 +12,6 @@ from eval_toolkit.artifacts.remote import address_of, fetch, is_remote, local_pa
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.protocols import PredictionReader
 
-__all__ = [
-    "CsvPredictionReader",
-    "JsonlPredictionReader",
-    "ParquetPredictionReader",
-    "TsvPredictionReader",
-    "local_file",
-    "reader_for",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class _TableReader:

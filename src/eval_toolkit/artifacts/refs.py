@@ -13,8 +13,6 @@ from eval_toolkit.artifacts.remote import address_of
 from eval_toolkit.artifacts.strict_json import sanitize_for_json
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 
-__all__ = ["PredictionArtifactRef", "PredictionColumns"]
-
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 

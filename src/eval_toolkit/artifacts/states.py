@@ -4,8 +4,6 @@ from typing import Any
 
 from eval_toolkit.scorecards import MetricResult
 
-__all__ = ["MetricState", "error_metric", "skipped_metric"]
-
 MetricState = MetricResult
 """Alias of `MetricResult`: cells in scorecards and on disk are the same class."""
 

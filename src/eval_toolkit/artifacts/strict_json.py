@@ -11,8 +11,6 @@ from eval_toolkit._internal.plain import plain, where
 from eval_toolkit.artifacts.states import skipped_metric
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 
-__all__ = ["json_bytes", "read_json", "sanitize_for_json", "write_json_strict"]
-
 _STRATEGIES = ("skipped", "null", "raise")
 
 

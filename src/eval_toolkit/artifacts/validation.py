@@ -11,16 +11,6 @@ from eval_toolkit._internal.optional import require
 from eval_toolkit.artifacts.strict_json import sanitize_for_json
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = [
-    "load_schema",
-    "schema_names",
-    "schema_problems",
-    "validate_manifest",
-    "validate_payload",
-    "validate_prediction_artifact_ref",
-    "validate_results",
-]
-
 _SUFFIX = ".json"
 
 

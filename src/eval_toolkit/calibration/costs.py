@@ -10,14 +10,6 @@ from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.metrics.confusion import checked_threshold
 
-__all__ = [
-    "DEFAULT_FN_COST",
-    "DEFAULT_FP_COST",
-    "DEFAULT_PRIOR",
-    "CostMatrix",
-    "bayes_optimal_threshold",
-]
-
 DEFAULT_PRIOR = 0.01
 DEFAULT_FP_COST = 1.0
 DEFAULT_FN_COST = 10.0

@@ -25,20 +25,6 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.metrics.isotonic import pav
 from eval_toolkit.metrics.logistic import logistic_loss, sigmoid
 
-__all__ = [
-    "DEFAULT_TEMPERATURE_BOUNDS",
-    "Calibrator",
-    "fit_beta_binary",
-    "fit_beta_calibrator",
-    "fit_isotonic_binary",
-    "fit_isotonic_calibrator",
-    "fit_platt_binary",
-    "fit_platt_calibrator",
-    "fit_temperature",
-    "fit_temperature_binary",
-    "fit_temperature_oracle",
-]
-
 Calibrator = Callable[[ArrayLike], FloatArray]
 
 DEFAULT_TEMPERATURE_BOUNDS = (0.05, 20.0)

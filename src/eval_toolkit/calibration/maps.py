@@ -17,8 +17,6 @@ from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.metrics.logistic import sigmoid
 
-__all__ = ["BetaMap", "IsotonicMap", "PlattFit", "SigmoidMap", "TemperatureMap"]
-
 CLIP = 1e-7
 """Minimum distance from 0 and 1 of probabilities before taking logarithms."""
 

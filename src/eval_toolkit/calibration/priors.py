@@ -12,8 +12,6 @@ from eval_toolkit.calibration._solve import bisect
 from eval_toolkit.calibration.maps import probabilities
 from eval_toolkit.errors import UndefinedMetricError
 
-__all__ = ["adjust_for_prior", "estimate_prior", "prior_shift_weights"]
-
 
 def adjust_for_prior(y_score: ArrayLike, *, from_prior: float, to_prior: float) -> FloatArray:
     """Return the probabilities of a calibrated scorer adjusted to another prevalence.

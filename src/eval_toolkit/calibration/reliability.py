@@ -14,14 +14,6 @@ from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.metrics.binning import ReliabilityCurve
 from eval_toolkit.metrics.wilson import wilson_bounds
 
-__all__ = [
-    "DEFAULT_N_BINS",
-    "DEFAULT_STRATEGY",
-    "maximum_calibration_error",
-    "reliability_curve",
-    "reliability_diagram_data",
-]
-
 DEFAULT_N_BINS = 10
 DEFAULT_STRATEGY = "quantile"
 

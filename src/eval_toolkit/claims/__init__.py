@@ -10,67 +10,14 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.claims.evaluation import claim_gate, evaluate_gate
-    from eval_toolkit.claims.files import Claim, Requirement, load_claims
-    from eval_toolkit.claims.gates import (
-        cell_threshold_gate,
-        low_fpr_feasibility_gate,
-        metric_threshold_gate,
-        minimum_slice_size_gate,
-        paired_diff_present_gate,
-        required_metric_gate,
-        required_scorer_gate,
-        required_slice_gate,
-    )
-    from eval_toolkit.claims.reports import (
-        ClaimReport,
-        ClaimResult,
-        ClaimSpec,
-        EvidenceGate,
-        GateResult,
-        evaluate_claims,
-    )
-    from eval_toolkit.claims.run_gates import (
-        external_diagnostic_gate,
-        headline_present_gate,
-        no_leakage_errors_gate,
-        no_scorer_errors_gate,
-        source_role_gate,
-        strict_artifact_gate,
-    )
-    from eval_toolkit.claims.tables import claims_lead, claims_table
+    from eval_toolkit.claims.evaluation import *
+    from eval_toolkit.claims.files import *
+    from eval_toolkit.claims.gates import *
+    from eval_toolkit.claims.reports import *
+    from eval_toolkit.claims.run_gates import *
+    from eval_toolkit.claims.tables import *
 
-__all__ = [
-    "Claim",
-    "ClaimReport",
-    "ClaimResult",
-    "ClaimSpec",
-    "EvidenceGate",
-    "GateResult",
-    "Requirement",
-    "cell_threshold_gate",
-    "claim_gate",
-    "claims_lead",
-    "claims_table",
-    "evaluate_claims",
-    "evaluate_gate",
-    "external_diagnostic_gate",
-    "headline_present_gate",
-    "load_claims",
-    "low_fpr_feasibility_gate",
-    "metric_threshold_gate",
-    "minimum_slice_size_gate",
-    "no_leakage_errors_gate",
-    "no_scorer_errors_gate",
-    "paired_diff_present_gate",
-    "required_metric_gate",
-    "required_scorer_gate",
-    "required_slice_gate",
-    "source_role_gate",
-    "strict_artifact_gate",
-]
-
-__getattr__ = names_on_use(
+__all__, __getattr__ = names_on_use(
     __name__,
     {
         "files": "Claim Requirement load_claims",

@@ -42,8 +42,6 @@ from eval_toolkit.scorecards import MetricResult
 from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
-__all__ = ["claim_gate", "evaluate_gate"]
-
 
 def evaluate_gate(
     run: Run | str | Path,

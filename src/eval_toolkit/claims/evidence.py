@@ -11,7 +11,7 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 
 __all__ = ["AggregateEvidence", "EvidenceAxis", "EvidenceStatus", "PairingMetadata"]
 
-__getattr__ = names_on_use(__name__, {})  # only the names that have moved
+_, __getattr__ = names_on_use(__name__, {})  # only the names that have moved
 
 EvidenceStatus: TypeAlias = Literal["inferential", "descriptive", "diagnostic", "unsupported"]
 

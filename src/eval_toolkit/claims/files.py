@@ -15,8 +15,6 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.runs.addresses import Address
 from eval_toolkit.scorecards.parts import parse_part
 
-__all__ = ["Claim", "Requirement", "load_claims"]
-
 _REQUIRE = re.compile(r"(value|ci_low|ci_high)\s*(<=|>=|==|<|>)\s*(\S+)")
 _ALWAYS = ("name", "severity", "description")
 _CELL = ("slice", "scorer", "metric")

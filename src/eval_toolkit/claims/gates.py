@@ -28,17 +28,6 @@ from eval_toolkit.inference import wilson_interval
 from eval_toolkit.runs.addresses import Address
 from eval_toolkit.runs.results import Results
 
-__all__ = [
-    "cell_threshold_gate",
-    "low_fpr_feasibility_gate",
-    "metric_threshold_gate",
-    "minimum_slice_size_gate",
-    "paired_diff_present_gate",
-    "required_metric_gate",
-    "required_scorer_gate",
-    "required_slice_gate",
-]
-
 
 def required_slice_gate(slice_name: str, *, severity: Severity = "error") -> EvidenceGate:
     """Pass if the run has a slice with this name.

@@ -9,16 +9,6 @@ from eval_toolkit._internal.display import Displayed, Tabled
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 
-__all__ = [
-    "ClaimReport",
-    "ClaimResult",
-    "ClaimSpec",
-    "EvidenceGate",
-    "GateResult",
-    "Severity",
-    "evaluate_claims",
-]
-
 Severity: TypeAlias = Literal["error", "warning"]
 _SEVERITIES = ("error", "warning")
 

@@ -26,16 +26,6 @@ from eval_toolkit.claims.verdicts import (
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.runs.results import Results
 
-__all__ = [
-    "external_diagnostic_gate",
-    "headline_present_gate",
-    "leakage_reports",
-    "no_leakage_errors_gate",
-    "no_scorer_errors_gate",
-    "source_role_gate",
-    "strict_artifact_gate",
-]
-
 
 def headline_present_gate(
     path: MetricPath = "headline", *, severity: Severity = "error"

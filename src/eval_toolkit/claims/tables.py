@@ -7,8 +7,6 @@ from eval_toolkit._internal.display import MISSING, Cell, Number, Rows, Status, 
 from eval_toolkit.claims.reports import ClaimReport, ClaimResult
 from eval_toolkit.claims.verdicts import digits
 
-__all__ = ["claims_lead", "claims_table"]
-
 
 def claims_lead(report: ClaimReport) -> str:
     """Return how many claims hold.

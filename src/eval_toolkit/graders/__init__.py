@@ -12,109 +12,30 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.graders.answers import WithAnswer, with_answers
-    from eval_toolkit.graders.base import ColumnInfo, Grade
-    from eval_toolkit.graders.choice_calibration import ChoiceCalibration, choice_reliability
-    from eval_toolkit.graders.choice_scores import (
-        ConfidenceWeightedAccuracy,
-        DistributionalCorrectnessScore,
-        TernaryScore,
-    )
-    from eval_toolkit.graders.choices import (
-        BitsPerByte,
-        ChoiceAccuracy,
-        ChoicePosition,
-        ProbabilityMass,
-    )
-    from eval_toolkit.graders.code import CodeTests, find_code
-    from eval_toolkit.graders.drop import Drop, drop_answer
-    from eval_toolkit.graders.extraction import (
-        LetterMatch,
-        NumberMatch,
-        RegexMatch,
-        find_letter,
-        find_number,
-    )
-    from eval_toolkit.graders.formats import CsvFormat, Placeholders, PostscriptFormat
-    from eval_toolkit.graders.ifeval import IFEval
-    from eval_toolkit.graders.json_format import JsonFormat
-    from eval_toolkit.graders.judges import Judge
-    from eval_toolkit.graders.languages import LanguageConsistency, LanguageMatch, detect_language
-    from eval_toolkit.graders.lengths import (
-        LengthControl,
-        LengthRatio,
-        UnitCount,
-        count_paragraphs,
-        count_sentences,
-        count_words,
-    )
-    from eval_toolkit.graders.loading import available_graders, default_graders, load_grader
-    from eval_toolkit.graders.match import Match
-    from eval_toolkit.graders.mathematics import MathMatch, find_math_answers, normal_form
-    from eval_toolkit.graders.percentages import ExponentialSimilarity
-    from eval_toolkit.graders.repetition import RepeatedText
-    from eval_toolkit.graders.rouge import Rouge
-    from eval_toolkit.graders.texts import ExactMatch, Includes, TextRules, TokenF1
-    from eval_toolkit.graders.translation import Bleu, ChrF, Ter
+    from eval_toolkit.graders.answers import *
+    from eval_toolkit.graders.base import *
+    from eval_toolkit.graders.choice_calibration import *
+    from eval_toolkit.graders.choice_scores import *
+    from eval_toolkit.graders.choices import *
+    from eval_toolkit.graders.code import *
+    from eval_toolkit.graders.drop import *
+    from eval_toolkit.graders.extraction import *
+    from eval_toolkit.graders.formats import *
+    from eval_toolkit.graders.ifeval import *
+    from eval_toolkit.graders.json_format import *
+    from eval_toolkit.graders.judges import *
+    from eval_toolkit.graders.languages import *
+    from eval_toolkit.graders.lengths import *
+    from eval_toolkit.graders.loading import *
+    from eval_toolkit.graders.match import *
+    from eval_toolkit.graders.mathematics import *
+    from eval_toolkit.graders.percentages import *
+    from eval_toolkit.graders.repetition import *
+    from eval_toolkit.graders.rouge import *
+    from eval_toolkit.graders.texts import *
+    from eval_toolkit.graders.translation import *
 
-__all__ = [
-    "BitsPerByte",
-    "Bleu",
-    "ChoiceAccuracy",
-    "ChoiceCalibration",
-    "ChoicePosition",
-    "ChrF",
-    "CodeTests",
-    "ColumnInfo",
-    "ConfidenceWeightedAccuracy",
-    "CsvFormat",
-    "DistributionalCorrectnessScore",
-    "Drop",
-    "ExactMatch",
-    "ExponentialSimilarity",
-    "Grade",
-    "IFEval",
-    "Includes",
-    "JsonFormat",
-    "Judge",
-    "LanguageConsistency",
-    "LanguageMatch",
-    "LengthControl",
-    "LengthRatio",
-    "LetterMatch",
-    "Match",
-    "MathMatch",
-    "NumberMatch",
-    "Placeholders",
-    "PostscriptFormat",
-    "ProbabilityMass",
-    "RegexMatch",
-    "RepeatedText",
-    "Rouge",
-    "Ter",
-    "TernaryScore",
-    "TextRules",
-    "TokenF1",
-    "UnitCount",
-    "WithAnswer",
-    "available_graders",
-    "choice_reliability",
-    "count_paragraphs",
-    "count_sentences",
-    "count_words",
-    "default_graders",
-    "detect_language",
-    "drop_answer",
-    "find_code",
-    "find_letter",
-    "find_math_answers",
-    "find_number",
-    "load_grader",
-    "normal_form",
-    "with_answers",
-]
-
-__getattr__ = names_on_use(
+__all__, __getattr__ = names_on_use(
     __name__,
     {
         "answers": "WithAnswer with_answers",

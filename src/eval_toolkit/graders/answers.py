@@ -9,8 +9,6 @@ from eval_toolkit.graders.base import TEXT, ColumnInfo, Grade, columns_of
 from eval_toolkit.graders.loading import load_grader
 from eval_toolkit.protocols import Grader
 
-__all__ = ["WithAnswer", "with_answers"]
-
 _NO_ANSWER = Grade.skipped("no answer was found to vote with")
 
 

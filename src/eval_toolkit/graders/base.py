@@ -10,13 +10,6 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.metrics.directions import known_direction
 from eval_toolkit.models.responses import ResponseType
 
-__all__ = [
-    "ColumnInfo",
-    "Grade",
-    "options_version",
-    "references",
-]
-
 COMPLETIONS = (ResponseType.COMPLETION,)
 """Response types of text graders."""
 LOGLIKELIHOODS = (ResponseType.LOGLIKELIHOODS,)

@@ -21,8 +21,6 @@ from eval_toolkit.graders.choices import (
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards import Records
 
-__all__ = ["ChoiceCalibration", "choice_reliability"]
-
 _SMALLEST = sys.float_info.epsilon
 """Lower bound of the probability of the right choice, as in `metrics.log_loss`."""
 

@@ -16,8 +16,6 @@ from eval_toolkit.graders.choices import (
     suffix,
 )
 
-__all__ = ["ConfidenceWeightedAccuracy", "DistributionalCorrectnessScore", "TernaryScore"]
-
 
 def likeliest(shares: list[float]) -> int:
     """Return the position of the largest share; ties go to the first."""

@@ -20,16 +20,6 @@ from eval_toolkit.graders.base import (
 if TYPE_CHECKING:
     from eval_toolkit.protocols import MetricSpec
 
-__all__ = [
-    "BitsPerByte",
-    "ChoiceAccuracy",
-    "ChoicePosition",
-    "ProbabilityMass",
-    "choice_shares",
-    "right_choices",
-    "softmax",
-]
-
 IMPOSSIBLE = Grade.error("every choice has probability zero")
 ONE_CHOICE = Grade.skipped("there is only one choice")
 _SHORT = {"bytes": "bytes", "characters": "chars", "tokens": "tokens"}

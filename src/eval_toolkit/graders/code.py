@@ -21,8 +21,6 @@ from eval_toolkit.graders.base import COMPLETIONS, KEPT, RATE, ColumnInfo, Grade
 from eval_toolkit.graders.context import context_value
 from eval_toolkit.models.responses import Completion
 
-__all__ = ["CodeTests", "find_code"]
-
 # Possessive quantifiers: long runs of spaces would backtrack excessively.
 _FENCE = re.compile(r"^[ ]{0,3}(?:`{3,}+|~{3,}+)[ \t]*+([\w+.-]*+)[ \t]*+$", re.MULTILINE)
 _BEGINS_CODE = re.compile(r"\s*+(?:(?<=[ \t])\S|(?:async def|def|from|import|class)\s|@\w)")

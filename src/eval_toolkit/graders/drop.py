@@ -20,8 +20,6 @@ from eval_toolkit.graders.base import (
 from eval_toolkit.graders.context import context_value
 from eval_toolkit.models.responses import Completion
 
-__all__ = ["TEXT_LIMIT", "Drop", "drop_answer"]
-
 TEXT_LIMIT = 20_000
 """Maximum number of characters read, from the start of a text."""
 

@@ -24,8 +24,6 @@ from eval_toolkit.graders.base import (
 from eval_toolkit.graders.context import context_value
 from eval_toolkit.models.responses import Completion
 
-__all__ = ["TEXT_LIMIT", "CsvFormat", "Placeholders", "PostscriptFormat"]
-
 TEXT_LIMIT = 250_000
 """Maximum number of characters read, from the start of a text."""
 

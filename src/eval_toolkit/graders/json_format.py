@@ -18,8 +18,6 @@ from eval_toolkit.graders.context import context_value
 from eval_toolkit.graders.schemas import follows, schema_text
 from eval_toolkit.models.responses import Completion
 
-__all__ = ["DEPTH_LIMIT", "TEXT_LIMIT", "JsonFormat", "read_json"]
-
 DEPTH_LIMIT = 100
 """Maximum nesting depth of arrays and objects."""
 TEXT_LIMIT = 250_000

@@ -16,16 +16,6 @@ from eval_toolkit.graders.base import COMPLETIONS, RATE, ColumnInfo, Grade, opti
 from eval_toolkit.graders.context import required_context_value
 from eval_toolkit.models.responses import Completion
 
-__all__ = [
-    "LANGUAGES",
-    "TEXT_LIMIT",
-    "LanguageConsistency",
-    "LanguageMatch",
-    "detect_language",
-    "has_letters",
-    "require_detector",
-]
-
 TEXT_LIMIT = 10_000
 """Maximum number of characters read, from the start of a text."""
 

@@ -36,16 +36,6 @@ from eval_toolkit.graders.ifeval import counts
 from eval_toolkit.graders.json_format import read_json
 from eval_toolkit.models.responses import Completion
 
-__all__ = [
-    "TEXT_LIMIT",
-    "LengthControl",
-    "LengthRatio",
-    "UnitCount",
-    "count_paragraphs",
-    "count_sentences",
-    "count_words",
-]
-
 TEXT_LIMIT = 500_000
 """Maximum number of characters counted, from the start of a text."""
 

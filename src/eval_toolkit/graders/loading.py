@@ -18,8 +18,6 @@ from eval_toolkit.plugins import (
 )
 from eval_toolkit.protocols import Grader
 
-__all__ = ["available_graders", "default_graders", "fitting_graders", "load_grader", "named_grader"]
-
 _HERE = "eval_toolkit.graders"
 _JUDGES = "eval_toolkit.graders.judges"
 PLAIN_GRADERS = {

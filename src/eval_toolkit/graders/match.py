@@ -24,8 +24,6 @@ from eval_toolkit.models.responses import Completion
 from eval_toolkit.plugins import Origin
 from eval_toolkit.protocols import Grader
 
-__all__ = ["GRADER_FIELD", "Match", "grader_of_item"]
-
 GRADER_FIELD = "grader"
 """Field of an item, and key of the context, that names its grader."""
 _OPTIONS = "options"

@@ -16,8 +16,6 @@ from eval_toolkit.graders.base import (
 from eval_toolkit.graders.extraction import find_number
 from eval_toolkit.models.responses import Completion
 
-__all__ = ["TEXT_LIMIT", "ExponentialSimilarity"]
-
 TEXT_LIMIT = 100_000
 """Maximum number of characters searched for a number, counted from the end of a text."""
 _FAR = Fraction(10_000)

@@ -11,8 +11,6 @@ from eval_toolkit._internal.validation import IntArray, integer
 from eval_toolkit.graders.base import COMPLETIONS, ColumnInfo, Grade, options_version
 from eval_toolkit.models.responses import Completion
 
-__all__ = ["WORD_LIMIT", "RepeatedText", "repeats"]
-
 WORD_LIMIT = 500_000
 """Maximum number of words read, from the start of a text."""
 

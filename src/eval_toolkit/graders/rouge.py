@@ -17,8 +17,6 @@ from eval_toolkit.graders.base import (
 )
 from eval_toolkit.models.responses import Completion
 
-__all__ = ["WORD_LIMIT", "Rouge", "common_subsequence_length"]
-
 WORD_LIMIT = 20_000
 """Maximum number of words compared, from the start of a text; further words match nothing."""
 

@@ -30,8 +30,6 @@ from eval_toolkit.graders.base import (
 from eval_toolkit.models.responses import Completion
 from eval_toolkit.protocols import MetricSpec
 
-__all__ = ["TEXT_LIMIT", "Bleu", "ChrF", "Ter", "corpus_bleu", "corpus_chrf", "corpus_ter"]
-
 TEXT_LIMIT = 100_000
 """Maximum number of characters read, from the start of a text."""
 

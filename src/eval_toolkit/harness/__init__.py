@@ -10,30 +10,16 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.harness.cache import ScoreCache
-    from eval_toolkit.harness.evaluation import evaluate, evaluate_scorer_on_slice
-    from eval_toolkit.harness.folded import evaluate_folded
-    from eval_toolkit.harness.predictions import score_predictions
-    from eval_toolkit.harness.result import RunResult, with_claim_report
-    from eval_toolkit.harness.saving import save_run, write_run_result
-    from eval_toolkit.metric_specs import DEFAULT_METRICS
-    from eval_toolkit.slices import EvalSlice
+    from eval_toolkit.harness.cache import *
+    from eval_toolkit.harness.evaluation import *
+    from eval_toolkit.harness.folded import *
+    from eval_toolkit.harness.predictions import *
+    from eval_toolkit.harness.result import *
+    from eval_toolkit.harness.saving import *
+    from eval_toolkit.metric_specs import DEFAULT_METRICS as DEFAULT_METRICS
+    from eval_toolkit.slices import EvalSlice as EvalSlice
 
-__all__ = [
-    "DEFAULT_METRICS",
-    "EvalSlice",
-    "RunResult",
-    "ScoreCache",
-    "evaluate",
-    "evaluate_folded",
-    "evaluate_scorer_on_slice",
-    "save_run",
-    "score_predictions",
-    "with_claim_report",
-    "write_run_result",
-]
-
-__getattr__ = names_on_use(
+__all__, __getattr__ = names_on_use(
     __name__,
     {
         "cache": "ScoreCache",

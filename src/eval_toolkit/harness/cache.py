@@ -10,8 +10,6 @@ from eval_toolkit._internal.files import parse_json
 from eval_toolkit._internal.hashing import sha256_text
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 
-__all__ = ["ScoreCache", "as_cache", "cache_identity", "cache_key"]
-
 
 class ScoreCache(Mapping[str, float]):
     """Scores in a folder of append-only JSON Lines files.

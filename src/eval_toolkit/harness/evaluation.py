@@ -36,8 +36,6 @@ from eval_toolkit.scorecards import Records, sanity_notes
 from eval_toolkit.seeds import SeedLike
 from eval_toolkit.thresholds.operating_points import OperatingPointSpec
 
-__all__ = ["described", "evaluate", "evaluate_scorer_on_slice", "merged_config"]
-
 
 def evaluate(
     scorers: Mapping[str, Scorer] | Any,

@@ -55,8 +55,6 @@ from eval_toolkit.runs.units import Unit
 from eval_toolkit.scorecards.parts import FOLD, SEED, format_part
 from eval_toolkit.seeds import resolve_seed
 
-__all__ = ["evaluate_folded"]
-
 _TRAIN = "train"
 _FOUND = ("leakage_report", "leakage_report_before_drop", "n_dropped")
 """Findings of the leakage checks on one fold."""

@@ -3,15 +3,6 @@
 from eval_toolkit.plugins import TYPED, available_plugins, make_plugin
 from eval_toolkit.protocols import Scorer, Splitter, ThresholdSelector
 
-__all__ = [
-    "available_scorers",
-    "available_selectors",
-    "available_splitters",
-    "load_scorer",
-    "load_selector",
-    "load_splitter",
-]
-
 _SPLITS = "eval_toolkit.splits"
 _SELECTORS = "eval_toolkit.thresholds.selectors"
 SPLITTERS = {

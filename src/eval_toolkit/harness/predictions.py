@@ -29,16 +29,6 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.kind_display import Estimator
     from eval_toolkit.runs.units import Unit
 
-__all__ = [
-    "PredictionsKind",
-    "needs_probability",
-    "not_probabilities",
-    "scale_note",
-    "score_predictions",
-    "summarised_parts",
-    "used_rows",
-]
-
 _PROBABILITIES = ("brier", "log_loss", "ece", "smooth_ece", "op_net_benefit")
 
 

@@ -11,8 +11,6 @@ from eval_toolkit.runs.results import Results
 from eval_toolkit.scorecards import MetricResult, Records
 from eval_toolkit.scorecards.parts import WHOLE
 
-__all__ = ["VIEWS", "RunResult", "checked_run_id", "with_claim_report"]
-
 _SIDE = ("records", "versions", "leakage_report", "notes")
 """Fields stored in separate files of a run folder."""
 

@@ -16,8 +16,6 @@ from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.units import UNITS, Unit, shown_input, units_table
 from eval_toolkit.scorecards import Records
 
-__all__ = ["compact", "save_run", "write_run_result"]
-
 _PER_ROW = ("scores", "scores_calibrated")
 
 

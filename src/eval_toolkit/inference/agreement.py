@@ -37,8 +37,6 @@ from eval_toolkit.metrics.agreement import (
 )
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
-__all__ = ["alpha_interval", "clustered_rate", "kappa_interval"]
-
 _PSEUDO_UNITS = 2.0
 """Pseudo-units, spread evenly over the table; without them, no error seen gives zero variance."""
 

@@ -11,8 +11,6 @@ from eval_toolkit.errors import InfeasibleError, InvalidInputError
 from eval_toolkit.inference.distributions import critical_value, normal_quantile
 from eval_toolkit.inference.planning import Design, SampleSize, sized
 
-__all__ = ["AttemptsDesign"]
-
 _HALVINGS = 60
 _HUGE_EFFECT = 100.0
 """Upper limit of effects, in standard deviations of one item."""

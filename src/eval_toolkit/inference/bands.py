@@ -24,8 +24,6 @@ from eval_toolkit.metrics.cumulative import score_groups
 from eval_toolkit.metrics.wilson import wilson_bounds
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
-__all__ = ["CurveBand", "pr_band", "roc_band"]
-
 DEFAULT_BAND_RESAMPLES = 500
 _MAX_UNDEFINED = 0.05
 """Maximum share of resamples without one class; above it, classes are resampled separately."""

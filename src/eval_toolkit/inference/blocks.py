@@ -18,8 +18,6 @@ from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.inference.plans import Plan
 from eval_toolkit.inference.prepared import Columns, Needs, Once, Summand
 
-__all__ = ["Block", "View"]
-
 
 @dataclass(eq=False)
 class View:

@@ -23,8 +23,6 @@ from eval_toolkit.inference.results import (
 from eval_toolkit.inference.statistics import MetricFn, statistic_for
 from eval_toolkit.seeds import resolve_seed
 
-__all__ = ["bootstrap_ci", "cluster_bootstrap_ci"]
-
 MIN_LABEL_GROUPS = 5
 """Minimum number of groups per label for a bootstrap interval."""
 

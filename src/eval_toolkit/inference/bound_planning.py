@@ -12,8 +12,6 @@ from eval_toolkit.inference.distributions import critical_value
 from eval_toolkit.inference.planning import SampleSize, sized
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 
-__all__ = ["BoundSize", "n_for_bound"]
-
 _MOST_FAILURES = 1_000_000
 
 

@@ -14,8 +14,6 @@ from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.distributions import critical_value, negligible, upper_tail
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 
-__all__ = ["ClusteredOLS", "cluster_robust_se", "ols_cluster"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ClusteredOLS(Displayed):

@@ -24,14 +24,6 @@ from eval_toolkit.inference.prepared import SCORED, Columns, Needs
 if TYPE_CHECKING:
     from eval_toolkit.inference.blocks import Block
 
-__all__ = [
-    "CallableStatistic",
-    "ColumnStatistic",
-    "Statistic",
-    "columns_of",
-    "seconds_of",
-]
-
 
 class Statistic(Protocol):
     """Metric of named columns that can be evaluated on many resamples at once."""

@@ -23,8 +23,6 @@ from eval_toolkit.inference.results import (
 from eval_toolkit.inference.statistics import MetricFn, statistic_for
 from eval_toolkit.seeds import SeedLike, derive_seed, resolve_seed
 
-__all__ = ["block_bootstrap_on_folds", "stratified_cluster_bootstrap_ci"]
-
 Key = TypeVar("Key")
 
 

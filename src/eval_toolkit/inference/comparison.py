@@ -29,8 +29,6 @@ from eval_toolkit.inference.score_intervals import has_closed_form
 from eval_toolkit.inference.statistics import MetricFn, statistic_for
 from eval_toolkit.seeds import resolve_seed
 
-__all__ = ["ScorerComparison", "compare_scorers"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScorerComparison(Displayed):

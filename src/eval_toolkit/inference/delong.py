@@ -16,14 +16,6 @@ from eval_toolkit.inference.intervals import exact_at_bound
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI, Interval, in_own_order
 from eval_toolkit.metrics.wilson import wilson_bounds
 
-__all__ = [
-    "DeLongResult",
-    "delong_ci",
-    "delong_roc_variance",
-    "placements",
-    "variance_parts",
-]
-
 
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)

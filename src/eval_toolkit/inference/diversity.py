@@ -15,8 +15,6 @@ from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 from eval_toolkit.inference.survival_data import logit_bounds, no_event_bound
 from eval_toolkit.metrics.diversity import GramVectors, gram_vectors
 
-__all__ = ["probe_similarity"]
-
 _ROUNDING = 1e-12
 
 

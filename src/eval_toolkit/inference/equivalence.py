@@ -15,15 +15,6 @@ from eval_toolkit.inference.results import (
     in_own_order,
 )
 
-__all__ = [
-    "EquivalenceResult",
-    "NonInferiorityResult",
-    "equivalence_from_paired",
-    "equivalence_test",
-    "non_inferiority_from_paired",
-    "non_inferiority_test",
-]
-
 _NO_ERROR = "the standard error is zero: without variation the test is inconclusive"
 
 

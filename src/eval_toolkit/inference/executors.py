@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
-__all__ = ["Executor"]
-
 
 class Executor(Protocol):
     """Object with the ``map`` method of ``concurrent.futures.Executor``."""

@@ -16,14 +16,6 @@ from eval_toolkit.inference.distributions import critical_value, negligible, upp
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI, Interval, in_own_order
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
-__all__ = [
-    "CorrectedTResult",
-    "FoldValues",
-    "corrected_resampled_t",
-    "cross_validate_metric",
-    "cv_clt_ci",
-]
-
 _NO_SPREAD = "zero spread: all folds have the same value"
 
 

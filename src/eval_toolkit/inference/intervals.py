@@ -9,15 +9,6 @@ import numpy as np
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.inference.distributions import ROUNDING, negligible
 
-__all__ = [
-    "METHODS",
-    "basic_interval",
-    "bca_interval",
-    "exact_at_bound",
-    "percentile_interval",
-    "quantiles",
-]
-
 METHODS = ("BCa", "percentile", "basic", "studentized")
 
 MAX_ONE_SIDED = 0.025

@@ -9,8 +9,6 @@ from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.distributions import logit_interval, negligible
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
-__all__ = ["jackknife_logit_ci", "jackknife_se"]
-
 
 def jackknife_se(leave_one_out_values: ArrayLike) -> float:
     """Return the jackknife standard error of a statistic.

@@ -19,8 +19,6 @@ from eval_toolkit.inference.distributions import (
 )
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
-__all__ = ["MacroMean", "macro_mean"]
-
 
 @dataclass(frozen=True, slots=True)
 class MacroMean(Displayed):

@@ -19,8 +19,6 @@ from eval_toolkit.inference.mean_variances import MeanVariance, mean_variance
 from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
-__all__ = ["MeanPivot", "effective_trials", "mean_interval", "mean_pivot", "share_ends"]
-
 UNBOUNDED = (-math.inf, math.inf)
 
 MIN_GROUPS = 3

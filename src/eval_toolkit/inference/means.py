@@ -17,8 +17,6 @@ from eval_toolkit.inference.mean_variances import mean_variance
 from eval_toolkit.inference.paired_proportions import paired_share
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI, Interval, in_own_order
 
-__all__ = ["MeanSE", "PairedMeanResult", "mean_se", "paired_mean_diff", "t_interval"]
-
 
 @dataclass(frozen=True, slots=True)
 class MeanSE(Displayed):

@@ -18,8 +18,6 @@ from eval_toolkit.inference.means import MeanSE, mean_se
 from eval_toolkit.inference.proportions import wilson_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, Interval
 
-__all__ = ["MissingBounds", "bounded_macro_mean", "bounded_mean", "missing_bounds"]
-
 _HALVINGS = 60
 _ADDED = 2
 """Number of units added at either bound, as by Agresti and Coull for rates."""

@@ -9,8 +9,6 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["CorrectionMethod", "bonferroni_correct", "correct_p_values", "fdr_bh_correct"]
-
 CorrectionMethod: TypeAlias = Literal["bh", "by", "holm", "hochberg", "bonferroni", "none"]
 
 _METHODS = ("bh", "by", "holm", "hochberg", "bonferroni", "none")

@@ -43,17 +43,6 @@ from eval_toolkit.inference.score_intervals import check_classes
 from eval_toolkit.inference.statistics import AtThreshold, ColumnMean, MetricFn, statistic_for
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
-__all__ = [
-    "bootstrap_p_value",
-    "is_made_of_draws",
-    "paired_bootstrap_diff",
-    "paired_bootstrap_ece_diff",
-    "paired_mde",
-    "paired_result",
-    "shared_draws",
-    "untested_difference",
-]
-
 
 def bootstrap_p_value(differences: ArrayLike) -> float:
     """Return the two-sided bootstrap p-value of "no difference", twice the smaller tail.

@@ -31,15 +31,6 @@ from eval_toolkit.inference.score_intervals import (
 )
 from eval_toolkit.inference.statistics import AtThreshold, AveragePrecision, ColumnMean, RocAuc
 
-__all__ = [
-    "combined_difference",
-    "mover_interval",
-    "p_of_interval",
-    "paired_difference",
-    "paired_shares",
-]
-
-
 _CARRIERS = 5.0
 """Effective number of rows behind a rank metric difference, up to which others may matter too."""
 

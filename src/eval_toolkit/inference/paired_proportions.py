@@ -18,8 +18,6 @@ from eval_toolkit.inference.distributions import critical_value, upper_tail
 from eval_toolkit.inference.macro import macro_mean
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
-__all__ = ["paired_macro_interval", "paired_share", "tango_interval"]
-
 _HALVINGS = 60
 """Number of bisections; reaches machine precision on an interval of length 2."""
 

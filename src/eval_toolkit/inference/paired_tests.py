@@ -15,16 +15,6 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.distributions import ROUNDING
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
-__all__ = [
-    "Alternative",
-    "McNemarMethod",
-    "McNemarResult",
-    "SignFlipResult",
-    "mcnemar_from_table",
-    "mcnemar_test",
-    "sign_flip_test",
-]
-
 McNemarMethod: TypeAlias = Literal["exact", "mid-p", "chi2", "chi2-corrected"]
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 

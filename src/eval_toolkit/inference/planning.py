@@ -10,16 +10,6 @@ from eval_toolkit.errors import InfeasibleError, InvalidInputError
 from eval_toolkit.inference.distributions import critical_value, normal_quantile
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI, PairedBootstrapCI
 
-__all__ = [
-    "Design",
-    "MDEEstimate",
-    "SampleSize",
-    "mde_from_ci",
-    "n_for_power",
-    "n_for_width",
-    "roc_auc_sd",
-]
-
 _NARROWEST = 1e-9  # about 1e18 units
 
 Design: TypeAlias = Literal["paired", "independent", "one-sample"]

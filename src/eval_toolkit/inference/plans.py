@@ -15,18 +15,6 @@ from eval_toolkit._internal import kernel
 from eval_toolkit._internal.validation import BoolArray, IntArray, group_codes
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = [
-    "MIN_UNITS",
-    "Plan",
-    "chosen_plan",
-    "groups_in_strata_plan",
-    "groups_plan",
-    "label_group_plan",
-    "label_stratified_plan",
-    "rows_plan",
-    "two_level_plan",
-]
-
 MIN_UNITS = 10
 """Minimum number of independent units for a bootstrap interval."""
 

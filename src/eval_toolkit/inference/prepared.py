@@ -18,8 +18,6 @@ from eval_toolkit.metrics.cumulative import ScoreGroups, sorted_score_groups
 if TYPE_CHECKING:
     from eval_toolkit.metrics import ConfusionCounts
 
-__all__ = ["SCORED", "Columns", "Needs", "Once", "Summand", "Term"]
-
 SCORED = ("label", "score")
 """The columns of scored rows."""
 

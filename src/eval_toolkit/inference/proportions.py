@@ -19,17 +19,6 @@ from eval_toolkit.inference.distributions import critical_value
 from eval_toolkit.inference.results import Interval, in_own_order
 from eval_toolkit.metrics.wilson import wilson_bounds
 
-__all__ = [
-    "ProportionInterval",
-    "WilsonInterval",
-    "agresti_coull_interval",
-    "beta_binomial_interval",
-    "clopper_pearson_interval",
-    "jeffreys_interval",
-    "score_interval",
-    "wilson_interval",
-]
-
 _FEW = 3.0 + 1e-9
 """Counts up to this are nearly Poisson, so that Wilson's end near 0 or 1 is corrected."""
 

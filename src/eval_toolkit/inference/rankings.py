@@ -6,8 +6,6 @@ from typing import Any
 from eval_toolkit._internal.display import Displayed
 from eval_toolkit.inference.results import BootstrapCI, Interval, in_own_order
 
-__all__ = ["RankedSystem", "Ranking", "SystemPair"]
-
 
 @dataclass(frozen=True, slots=True)
 class RankedSystem(Displayed):

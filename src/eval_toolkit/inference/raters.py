@@ -20,8 +20,6 @@ from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPL
 from eval_toolkit.metrics.agreement import KappaWeights, MeasurementLevel, label_codes
 from eval_toolkit.seeds import SeedLike
 
-__all__ = ["AgreementMatrix", "JudgeAgreement", "agreement_matrix", "judge_agreement"]
-
 _INTERVALS = (
     *("agreement", "kappa", "alpha", "bias"),
     *("sensitivity", "specificity", "precision", "negative_precision"),

@@ -26,8 +26,6 @@ from eval_toolkit.inference.results import (
 from eval_toolkit.inference.score_intervals import MIN_CLASS, TRUSTED
 from eval_toolkit.seeds import SeedLike, derive_seed, resolve_seed
 
-__all__ = ["ThresholdFn", "ThresholdedMetricFn", "paired_bootstrap_op_point_diff"]
-
 ThresholdFn: TypeAlias = Callable[[Any, Any], float]
 ThresholdedMetricFn: TypeAlias = Callable[[Any, Any, float], float]
 

@@ -10,16 +10,6 @@ import numpy as np
 from eval_toolkit._internal.display import Displayed
 from eval_toolkit._internal.validation import FloatArray
 
-__all__ = [
-    "DEFAULT_CONFIDENCE",
-    "DEFAULT_METHOD",
-    "DEFAULT_N_RESAMPLES",
-    "BootstrapCI",
-    "Interval",
-    "PairedBootstrapCI",
-    "in_own_order",
-]
-
 DEFAULT_N_RESAMPLES = 1000
 DEFAULT_CONFIDENCE = 0.95
 DEFAULT_METHOD = "BCa"

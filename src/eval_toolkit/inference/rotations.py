@@ -12,8 +12,6 @@ from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.seeds import SeedLike, derive_seed, resolve_seed
 
-__all__ = ["RotationTest", "rotation_test"]
-
 _AT_ONCE = 4_000_000
 """Number of picks permuted per batch."""
 _ROUNDING = 1e-9

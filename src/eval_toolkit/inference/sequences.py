@@ -20,8 +20,6 @@ from eval_toolkit.inference._lower_bounds import (
 )
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
-__all__ = ["ConfidenceSequence", "confidence_sequence"]
-
 METHODS = ("betting", "empirical-bernstein", "beta-binomial")
 _BLOCK = 16
 """Block size while all means are possible; grows as means are excluded, to fit the cache."""

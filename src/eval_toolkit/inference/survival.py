@@ -26,8 +26,6 @@ from eval_toolkit.inference.survival_data import (
     without_events,
 )
 
-__all__ = ["SurvivalCurve", "SurvivalMethod", "kaplan_meier"]
-
 SurvivalMethod = Literal["log-log", "beta-product"]
 
 _ONE_GROUP = "only one group, so the variation between groups is unknown"

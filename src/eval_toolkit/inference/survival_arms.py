@@ -10,8 +10,6 @@ from eval_toolkit.inference.results import PairedBootstrapCI
 from eval_toolkit.inference.survival import SurvivalCurve
 from eval_toolkit.inference.survival_data import NO_VARIANCE, Observed, no_event_bound
 
-__all__ = ["survival_difference"]
-
 _PSEUDO_GROUPS = 2.0
 """Uncorrelated pseudo-groups, added because unseen differences are possible."""
 

@@ -14,8 +14,6 @@ from eval_toolkit._internal.display import Displayed
 from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, MissingColumnError, UndefinedMetricError
 
-__all__ = ["Purchase", "VarianceComponents", "variance_components"]
-
 ITEM, ATTEMPT = "item", "attempt"
 _TIMES = " × "
 

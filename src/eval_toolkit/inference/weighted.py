@@ -43,8 +43,6 @@ from eval_toolkit.metrics import confusion_counts
 from eval_toolkit.metrics.cumulative import score_groups
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
-__all__ = ["are_equal", "weighted_ci", "weighted_metric"]
-
 _HEAVIER = 2.0
 """Ratio of mean class weights from which negatives count as heavy in a PR-AUC."""
 

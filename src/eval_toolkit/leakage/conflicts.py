@@ -25,8 +25,6 @@ from eval_toolkit.leakage.duplicates import exact_keys
 from eval_toolkit.leakage.findings import LeakageFinding, Severity
 from eval_toolkit.slices import EvalSlice
 
-__all__ = ["LabelConflictCheck"]
-
 
 @dataclass(frozen=True, slots=True)
 class LabelConflictCheck(BuiltInCheck):

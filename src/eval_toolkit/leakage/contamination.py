@@ -24,8 +24,6 @@ from eval_toolkit.leakage._parts import (
 from eval_toolkit.leakage.findings import LeakageFinding, Severity
 from eval_toolkit.slices import EvalSlice
 
-__all__ = ["NgramContaminationCheck", "NgramCounts"]
-
 Reference: TypeAlias = (
     str | Path | Sequence[str] | Sequence[Path] | Iterator[str] | Callable[[], Iterable[str]]
 )

@@ -25,14 +25,6 @@ from eval_toolkit.leakage.forms import confusable_form, normalized_form
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.text_dedup import normalize_text_for_dedup
 
-__all__ = [
-    "ConfusableFormLeakageCheck",
-    "ExactDuplicateCheck",
-    "NormalizedFormLeakageCheck",
-    "TokenizationLeakageCheck",
-    "exact_keys",
-]
-
 
 class _CopyCheck(BuiltInCheck):
     """Base class of checks for equal rows; subclasses define equality."""

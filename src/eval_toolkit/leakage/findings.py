@@ -12,14 +12,6 @@ from eval_toolkit._internal.plain import plain
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.protocols import LeakageCheck
 
-__all__ = [
-    "LEAKAGE_CODES",
-    "LeakageFinding",
-    "LeakageReport",
-    "Severity",
-    "run_leakage_checks",
-]
-
 Severity: TypeAlias = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 """Severities in descending order."""

@@ -5,8 +5,6 @@ import unicodedata
 
 from eval_toolkit.errors import InvalidTypeError
 
-__all__ = ["confusable_form", "normalized_form"]
-
 _INVISIBLE = {"Cc", "Cf", "Cs", "Co"}
 _FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # letters and marks that are invisible
 _VARIATION_SELECTORS = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))

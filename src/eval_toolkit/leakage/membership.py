@@ -23,8 +23,6 @@ from eval_toolkit.leakage._parts import (
 from eval_toolkit.leakage.findings import LeakageFinding, Severity
 from eval_toolkit.slices import EvalSlice
 
-__all__ = ["GroupLeakageCheck", "TemporalLeakageCheck"]
-
 
 def _column(split: str, part: EvalSlice, name: str, check: str) -> NDArray[Any]:
     try:

@@ -32,8 +32,6 @@ from eval_toolkit.text_dedup import (
 )
 from eval_toolkit.text_dedup.pairs import across, checked_threshold
 
-__all__ = ["CrossSplitLeakageCheck", "NearDuplicateCheck"]
-
 _Polarity: TypeAlias = Literal["same_label", "cross_label"]
 
 

@@ -14,15 +14,6 @@ from eval_toolkit.leakage.findings import LeakageFinding, LeakageReport, run_lea
 from eval_toolkit.protocols import LeakageCheck
 from eval_toolkit.slices import EvalSlice
 
-__all__ = [
-    "LEAKAGE_POLICIES",
-    "CleanedSplits",
-    "LeakagePolicy",
-    "apply_leakage_policy",
-    "drop_leakage",
-    "drop_until_clean",
-]
-
 LeakagePolicy: TypeAlias = Literal["raise", "record", "skip", "drop"]
 LEAKAGE_POLICIES: tuple[LeakagePolicy, ...] = get_args(LeakagePolicy)
 

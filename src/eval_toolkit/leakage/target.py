@@ -22,8 +22,6 @@ from eval_toolkit.leakage._parts import (
 from eval_toolkit.leakage.findings import LeakageFinding, Severity
 from eval_toolkit.slices import EvalSlice
 
-__all__ = ["TargetLeakageCheck"]
-
 _MAX_CATEGORIES = 50
 """Numeric columns with at most this many distinct values are also tested as categorical."""
 

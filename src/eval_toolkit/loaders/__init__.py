@@ -9,22 +9,12 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.loaders.files import FileLoader, ParquetGlobLoader
-    from eval_toolkit.loaders.frames import DataFrameLoader, SingleSliceLoader
-    from eval_toolkit.loaders.hub import HFDatasetsLoader
-    from eval_toolkit.loaders.ood import OodManifestLoader, ood_dataset_from_manifest
+    from eval_toolkit.loaders.files import *
+    from eval_toolkit.loaders.frames import *
+    from eval_toolkit.loaders.hub import *
+    from eval_toolkit.loaders.ood import *
 
-__all__ = [
-    "DataFrameLoader",
-    "FileLoader",
-    "HFDatasetsLoader",
-    "OodManifestLoader",
-    "ParquetGlobLoader",
-    "SingleSliceLoader",
-    "ood_dataset_from_manifest",
-]
-
-__getattr__ = names_on_use(
+__all__, __getattr__ = names_on_use(
     __name__,
     {
         "files": "FileLoader ParquetGlobLoader",

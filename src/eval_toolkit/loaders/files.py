@@ -16,8 +16,6 @@ from eval_toolkit.loaders._croissant import description, field_of, local_file, r
 from eval_toolkit.seeds import resolve_seed
 from eval_toolkit.slices import EvalSlice
 
-__all__ = ["FileLoader", "ParquetGlobLoader"]
-
 Paths = str | Path | Sequence[str | Path]
 _TEXT_ROLES = ("strata_col", "group_col", "id_col")
 

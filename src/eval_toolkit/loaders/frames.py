@@ -12,8 +12,6 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColu
 from eval_toolkit.loaders._croissant import description
 from eval_toolkit.slices import EvalSlice
 
-__all__ = ["DataFrameLoader", "SingleSliceLoader"]
-
 
 @dataclass(frozen=True, slots=True)
 class DataFrameLoader:

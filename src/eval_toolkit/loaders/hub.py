@@ -22,8 +22,6 @@ from eval_toolkit.errors import (
 from eval_toolkit.loaders._croissant import description, file_object, local_file
 from eval_toolkit.slices import EvalSlice
 
-__all__ = ["HFDatasetsLoader"]
-
 _SAVED = ("dataset_dict.json", "dataset_info.json")
 _DATA_SUFFIXES = (".arrow", ".csv", ".tsv", ".json", ".jsonl", ".parquet")
 _HUB = "https://huggingface.co/datasets"

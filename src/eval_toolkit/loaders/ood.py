@@ -18,8 +18,6 @@ from eval_toolkit.loaders._croissant import description, field_of, file_object, 
 from eval_toolkit.loaders.fetching import cached_path, default_cache_dir, local_path, pinned_file
 from eval_toolkit.slices import EvalSlice
 
-__all__ = ["OodManifestLoader", "ood_dataset_from_manifest"]
-
 _FORMATS = {
     "parquet": tables.PARQUET,
     "pq": tables.PARQUET,

@@ -18,69 +18,14 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.metric_specs.calibration import ece, smooth_ece
-    from eval_toolkit.metric_specs.columns import (
-        ColumnKind,
-        ColumnSpec,
-        asr_at_k,
-        maj_at_k,
-        mean_of,
-        pass_at_k,
-        pass_hat_k,
-    )
-    from eval_toolkit.metric_specs.names import (
-        METRIC_NAMES,
-        chosen_metrics,
-        named,
-        stored_name,
-    )
-    from eval_toolkit.metric_specs.scores import (
-        DEFAULT_METRICS,
-        ScoreSpec,
-        brier,
-        log_loss,
-        make_spec_name,
-        on_columns,
-        partial_roc_auc,
-        pr_auc,
-        recall_at_fpr,
-        roc_auc,
-    )
-    from eval_toolkit.metric_specs.statistics import StatisticSpec, from_columns
-    from eval_toolkit.metric_specs.sums import SumsSpec, from_sums, ratio_of
+    from eval_toolkit.metric_specs.calibration import *
+    from eval_toolkit.metric_specs.columns import *
+    from eval_toolkit.metric_specs.names import *
+    from eval_toolkit.metric_specs.scores import *
+    from eval_toolkit.metric_specs.statistics import *
+    from eval_toolkit.metric_specs.sums import *
 
-__all__ = [
-    "DEFAULT_METRICS",
-    "METRIC_NAMES",
-    "ColumnKind",
-    "ColumnSpec",
-    "ScoreSpec",
-    "StatisticSpec",
-    "SumsSpec",
-    "asr_at_k",
-    "brier",
-    "chosen_metrics",
-    "ece",
-    "from_columns",
-    "from_sums",
-    "log_loss",
-    "maj_at_k",
-    "make_spec_name",
-    "mean_of",
-    "named",
-    "on_columns",
-    "partial_roc_auc",
-    "pass_at_k",
-    "pass_hat_k",
-    "pr_auc",
-    "ratio_of",
-    "recall_at_fpr",
-    "roc_auc",
-    "smooth_ece",
-    "stored_name",
-]
-
-__getattr__ = names_on_use(
+__all__, __getattr__ = names_on_use(
     __name__,
     {
         "calibration": "ece smooth_ece",

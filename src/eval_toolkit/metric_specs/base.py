@@ -5,8 +5,6 @@ from typing import Any
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 
-__all__ = ["OfRecords", "checked_columns"]
-
 
 def checked_columns(name: str, columns: Sequence[str]) -> tuple[str, ...]:
     """Return the columns of a metric; raise if they or the metric's name are invalid.

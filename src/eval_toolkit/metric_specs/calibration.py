@@ -11,8 +11,6 @@ from eval_toolkit.inference.calibration_statistics import (
 )
 from eval_toolkit.metric_specs.scores import ScoreSpec, make_spec_name
 
-__all__ = ["ece", "smooth_ece"]
-
 smooth_ece: ScoreSpec = ScoreSpec(
     "smooth_ece", metrics.smooth_ece, SmoothError(), higher_is_better=False
 )

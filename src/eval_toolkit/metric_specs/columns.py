@@ -20,19 +20,6 @@ if TYPE_CHECKING:
     from eval_toolkit.inference.column_statistics import Statistic
     from eval_toolkit.inference.prepared import Columns
 
-__all__ = [
-    "ColumnKind",
-    "ColumnSpec",
-    "Direction",
-    "asr_at_k",
-    "check_bounds",
-    "direction",
-    "maj_at_k",
-    "mean_of",
-    "pass_at_k",
-    "pass_hat_k",
-]
-
 Direction: TypeAlias = bool | Literal["by name"] | None
 """Whether higher is better; None if neither direction is, "by name" for `known_direction`."""
 ATTACKED = "attack_success_any"

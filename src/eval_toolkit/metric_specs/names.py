@@ -27,15 +27,6 @@ from eval_toolkit.protocols import MetricSpec
 if TYPE_CHECKING:
     from eval_toolkit.metric_specs.scores import ScoreSpec
 
-__all__ = [
-    "METRIC_NAMES",
-    "QUANTITIES",
-    "chosen_metrics",
-    "named",
-    "quantity_of",
-    "stored_name",
-]
-
 At: TypeAlias = Any
 """Threshold, `FittedOperatingPoint` or `ThresholdSelector` for threshold metrics, or None."""
 

@@ -17,8 +17,6 @@ from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.metric_specs.base import OfRecords, checked_columns
 from eval_toolkit.metric_specs.columns import Direction, check_bounds, direction
 
-__all__ = ["StatisticSpec", "from_columns"]
-
 
 @dataclass(frozen=True)
 class StatisticSpec(OfRecords):

@@ -17,8 +17,6 @@ from eval_toolkit.metric_specs.columns import ColumnSpec, Direction, check_bound
 from eval_toolkit.metric_specs.families import is_of_columns, is_of_sums
 from eval_toolkit.protocols import MetricSpec
 
-__all__ = ["SumsSpec", "columns_read", "from_sums", "ratio", "ratio_of"]
-
 
 def columns_read(spec: MetricSpec) -> tuple[str, ...]:
     """Return the columns of the records from which a metric is computed.

@@ -16,8 +16,6 @@ from eval_toolkit._internal.validation import (
 )
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 
-__all__ = ["KappaWeights", "MeasurementLevel", "cohen_kappa", "krippendorff_alpha"]
-
 KappaWeights: TypeAlias = Literal["linear", "quadratic"] | None
 MeasurementLevel: TypeAlias = Literal["nominal", "ordinal", "interval", "ratio"]
 

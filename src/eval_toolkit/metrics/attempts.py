@@ -7,8 +7,6 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 
-__all__ = ["pass_at_k", "pass_hat_k"]
-
 
 def pass_at_k(n_attempts: ArrayLike, n_correct: ArrayLike, k: int) -> FloatArray:
     """Estimate the probability that at least one of k attempts at a unit succeeds (pass@k).

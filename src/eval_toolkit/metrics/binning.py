@@ -11,8 +11,6 @@ from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.metrics.cumulative import score_groups
 
-__all__ = ["ReliabilityCurve", "equal_mass_bins", "equal_width_bins", "equal_width_index"]
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReliabilityCurve(Displayed):

@@ -25,16 +25,6 @@ from eval_toolkit.metrics.binning import (
 from eval_toolkit.metrics.smoothing import smooth_calibration_error
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
-__all__ = [
-    "expected_calibration_error",
-    "expected_calibration_error_debiased",
-    "expected_calibration_error_equal_mass",
-    "expected_calibration_error_l2",
-    "expected_calibration_error_l2_debiased",
-    "maximum_calibration_error",
-    "smooth_ece",
-]
-
 # Approximate number of label draws per block, to bound memory.
 _DRAWS_AT_ONCE = 1 << 22
 

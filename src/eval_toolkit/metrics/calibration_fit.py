@@ -16,8 +16,6 @@ from eval_toolkit._internal.validation import (
 from eval_toolkit.errors import InfeasibleError, UndefinedMetricError
 from eval_toolkit.metrics.logistic import fit_logistic
 
-__all__ = ["CalibrationFit", "calibration_slope_intercept"]
-
 
 @dataclass(frozen=True, slots=True)
 class CalibrationFit(Displayed):

@@ -23,8 +23,6 @@ from eval_toolkit.metrics.confusion import confusion_counts, net_benefit
 from eval_toolkit.metrics.probability import brier_score, log_loss
 from eval_toolkit.metrics.ranking import pr_auc, recall_at_fpr, roc_auc
 
-__all__ = ["CATALOGUE", "MetricInfo"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricInfo:

@@ -21,17 +21,6 @@ from eval_toolkit._internal.validation import (
 )
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 
-__all__ = [
-    "DEFAULT_ASSUMED_PRIORS",
-    "ConfusionCounts",
-    "ThresholdResult",
-    "confusion_counts",
-    "metrics_at_threshold",
-    "net_benefit",
-    "precision_at_prior",
-    "single_class_threshold_metrics",
-]
-
 DEFAULT_ASSUMED_PRIORS = (0.001, 0.01, 0.05)
 
 

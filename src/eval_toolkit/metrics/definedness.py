@@ -10,13 +10,6 @@ from numpy.typing import ArrayLike
 from eval_toolkit._internal.validation import choice
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 
-__all__ = [
-    "SINGLE_CLASS_INCOMPATIBLE_METRICS",
-    "EmptyStrategy",
-    "SkippedMetric",
-    "is_metric_defined_for_slice",
-]
-
 EmptyStrategy: TypeAlias = Literal["raise", "return_none", "skipped_metric"]
 SkippedMetric: TypeAlias = dict[str, Any]
 

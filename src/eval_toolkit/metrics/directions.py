@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["known_direction", "words_of"]
-
 _LESS_IS_BETTER = """
     error errors err loss losses wrong incorrect mistake mistakes failed failure failures crash
     crashes crashed timeout timeouts regret

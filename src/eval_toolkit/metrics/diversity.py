@@ -12,8 +12,6 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 
-__all__ = ["GramVectors", "distinct_n", "gram_vectors", "self_similarity"]
-
 _WORD = re.compile(r"\w+")
 
 

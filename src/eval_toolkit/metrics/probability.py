@@ -23,8 +23,6 @@ from eval_toolkit.metrics.definedness import (
 )
 from eval_toolkit.metrics.isotonic import pav
 
-__all__ = ["brier_decomposition", "brier_score", "log_loss"]
-
 
 def weighted_mean(values: FloatArray, weights: FloatArray | None) -> float:
     """Return the mean of ``values``, optionally weighted."""

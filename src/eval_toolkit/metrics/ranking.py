@@ -24,8 +24,6 @@ from eval_toolkit.metrics.definedness import (
     stand_in,
 )
 
-__all__ = ["RecallAtFprResult", "pr_auc", "recall_at_fpr", "roc_auc"]
-
 
 def ranked(
     y_true: ArrayLike, y_score: ArrayLike, sample_weight: ArrayLike | None, metric: str

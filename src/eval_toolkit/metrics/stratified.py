@@ -22,13 +22,6 @@ from eval_toolkit.metrics.confusion import checked_threshold
 from eval_toolkit.metrics.ranking import pr_auc
 from eval_toolkit.metrics.wilson import wilson_bounds
 
-__all__ = [
-    "quantile_stratified_pr_auc",
-    "quantile_stratified_report",
-    "score_distribution_summary",
-    "stratified_recall",
-]
-
 _MIN_PER_CLASS = 10
 
 

@@ -12,8 +12,6 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 
-__all__ = ["maj_at_k"]
-
 _MOST_IN_FLOATS = 1000
 """Maximum number of attempts for which all binomial coefficients are finite floats."""
 

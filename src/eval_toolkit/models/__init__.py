@@ -8,33 +8,16 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.models.cache import CachedModel, ResponseCache
-    from eval_toolkit.models.callables import CallableModel, as_model
-    from eval_toolkit.models.embedded import EmbeddedModel, fetch_model, model_path
-    from eval_toolkit.models.huggingface import HuggingFaceModel
-    from eval_toolkit.models.llama_cpp import LlamaCppModel, LlamaCppServer
-    from eval_toolkit.models.loading import available_models, load_model
-    from eval_toolkit.models.openai_compatible import OpenAICompatible
-    from eval_toolkit.models.scripted import ScriptedModel
+    from eval_toolkit.models.cache import *
+    from eval_toolkit.models.callables import *
+    from eval_toolkit.models.embedded import *
+    from eval_toolkit.models.huggingface import *
+    from eval_toolkit.models.llama_cpp import *
+    from eval_toolkit.models.loading import *
+    from eval_toolkit.models.openai_compatible import *
+    from eval_toolkit.models.scripted import *
 
-__all__ = [
-    "CachedModel",
-    "CallableModel",
-    "EmbeddedModel",
-    "HuggingFaceModel",
-    "LlamaCppModel",
-    "LlamaCppServer",
-    "OpenAICompatible",
-    "ResponseCache",
-    "ScriptedModel",
-    "as_model",
-    "available_models",
-    "fetch_model",
-    "load_model",
-    "model_path",
-]
-
-__getattr__ = names_on_use(
+__all__, __getattr__ = names_on_use(
     __name__,
     {
         "cache": "CachedModel ResponseCache",

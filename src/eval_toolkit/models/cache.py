@@ -37,8 +37,6 @@ from eval_toolkit.models.requests import (
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood
 from eval_toolkit.protocols import Model
 
-__all__ = ["CachedModel", "ResponseCache", "cached", "key_of"]
-
 _APPLICATION = 0x65746B31
 """SQLite application id of cache files."""
 _VERSION = 1

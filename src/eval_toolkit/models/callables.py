@@ -21,8 +21,6 @@ from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 from eval_toolkit.protocols import Model
 
-__all__ = ["CallableModel", "as_model"]
-
 _CONVERSATION = frozenset({"messages", "conversation", "history", "chat", "dialogue", "turns"})
 """Names of a first parameter that takes messages; any other name takes a text."""
 _LISTS = re.compile(r"(?:typing\.|collections\.abc\.)?(?:list|sequence|iterable)\b", re.IGNORECASE)

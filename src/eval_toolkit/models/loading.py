@@ -18,8 +18,6 @@ from eval_toolkit.plugins import (
 )
 from eval_toolkit.protocols import Model
 
-__all__ = ["available_models", "full_name", "load_model", "model_spec", "named_model"]
-
 _OURS = {
     "embedded": "eval_toolkit.models.embedded:EmbeddedModel",
     "hf": "eval_toolkit.models.huggingface:HuggingFaceModel",

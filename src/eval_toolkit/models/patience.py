@@ -5,8 +5,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 
-__all__ = ["PATIENCE_S", "Patience", "the_patience"]
-
 PATIENCE_S = 1800.0
 """Default seconds for which a run waits for a server that has answered before."""
 

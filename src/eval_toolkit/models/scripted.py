@@ -12,8 +12,6 @@ from eval_toolkit.models.messages import Role
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Request
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 
-__all__ = ["ScriptedModel"]
-
 Answers: TypeAlias = str | Callable[[Request], Any] | Mapping[Any, Any] | Sequence[Any]
 
 _CHARACTERS_PER_TOKEN = 4

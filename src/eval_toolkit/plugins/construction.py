@@ -14,17 +14,6 @@ from eval_toolkit.plugins.kinds import described
 from eval_toolkit.plugins.names import known_name, load_plugin, quietly
 from eval_toolkit.plugins.origins import Origin, making
 
-__all__ = [
-    "call_plugin",
-    "finish_plugin",
-    "is_made",
-    "lacking_members",
-    "make_plugin",
-    "members_of",
-    "name_and_options",
-    "read_spec",
-]
-
 
 def make_plugin(
     kind: str,

@@ -14,8 +14,6 @@ from eval_toolkit.plugins.construction import is_made, lacking_members, members_
 from eval_toolkit.plugins.kinds import PLUGIN_KINDS, described
 from eval_toolkit.plugins.names import imported, offered, offered_twice, plain_name
 
-__all__ = ["PluginInfo", "installed_plugins"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginInfo:

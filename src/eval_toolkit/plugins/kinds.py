@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["PLUGIN_KINDS", "PluginKind", "described", "singular"]
-
 
 @dataclass(frozen=True, slots=True)
 class PluginKind:

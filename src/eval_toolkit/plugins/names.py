@@ -14,17 +14,6 @@ from eval_toolkit.errors import MissingExtraError, PluginError
 from eval_toolkit.plugins.kinds import described, singular
 from eval_toolkit.plugins.origins import Origin
 
-__all__ = [
-    "available_plugins",
-    "imported",
-    "known_name",
-    "load_plugin",
-    "offered",
-    "offered_twice",
-    "plain_name",
-    "quietly",
-]
-
 
 def available_plugins(kind: str, ours: Mapping[str, str]) -> dict[str, str]:
     """Return the names of a kind with their locations.

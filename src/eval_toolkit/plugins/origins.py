@@ -15,16 +15,6 @@ from urllib.parse import urlsplit
 
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = [
-    "TYPED",
-    "Origin",
-    "making",
-    "origin_in_force",
-    "read_from",
-    "refuse_address",
-    "user_hosts",
-]
-
 _CONSENTS = ("allow_code", "trust_remote_code")
 """Options that permit code execution, which only the user may set."""
 _HOSTS_VARIABLE = "EVAL_TOOLKIT_HOSTS"

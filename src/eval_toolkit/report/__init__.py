@@ -5,12 +5,10 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.report.html_report import report_html, write_report
-    from eval_toolkit.report.sections import Wanted
+    from eval_toolkit.report.html_report import *
+    from eval_toolkit.report.sections import *
 
-__all__ = ["Wanted", "report_html", "write_report"]
-
-__getattr__ = names_on_use(
+__all__, __getattr__ = names_on_use(
     __name__,
     {
         "sections": "Wanted",

@@ -14,8 +14,6 @@ from eval_toolkit.report.contents import chapters_of
 from eval_toolkit.report.sections import Chapter, Wanted
 from eval_toolkit.runs import Outcome, Run
 
-__all__ = ["report_html", "write_report"]
-
 _Reported: TypeAlias = Run | Outcome | str | Path
 _SUFFIXES = (".html", ".htm")
 

@@ -11,8 +11,6 @@ from eval_toolkit._internal.display import Table
 if TYPE_CHECKING:
     from eval_toolkit.claims import ClaimReport
 
-__all__ = ["Bar", "Chapter", "Figure", "Section", "Wanted"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:

@@ -7,8 +7,6 @@ from typing import Any
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.models.messages import Message, Role
 
-__all__ = ["Conversation", "Turn"]
-
 
 @dataclass(frozen=True, slots=True)
 class Turn:

@@ -8,8 +8,6 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.rollouts.conversations import Conversation
 
-__all__ = ["ENDED", "Graph", "Node", "as_graph"]
-
 ENDED = "ended"
 """Status of the placeholder for a branch whose attack ended while its siblings continued."""
 

@@ -29,8 +29,6 @@ from eval_toolkit.runs.query_driver import outcomes_of
 from eval_toolkit.runs.rescoring import rescore, source_run
 from eval_toolkit.runs.specs import SUMMARY_DEFAULTS, SummaryOptions, SummarySpec
 
-__all__ = ["StoredRollouts", "rescore_rollouts"]
-
 _MEASURED = ("scorers", "scored_by", "asr_at", "policy", "on_error", "confidence")
 _NEEDED = (
     *("seed", "depth", "width", "rollouts_per_seed", "asr_at", "policy"),

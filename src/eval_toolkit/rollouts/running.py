@@ -33,8 +33,6 @@ from eval_toolkit.runs.specs import (
 )
 from eval_toolkit.seeds import DEFAULT_SEED
 
-__all__ = ["run_rollouts"]
-
 _DEPTH = 3
 
 

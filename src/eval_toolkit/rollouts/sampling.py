@@ -6,22 +6,17 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.redaction import one_line
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.rollouts.graphs import Graph, Node
+from eval_toolkit.rollouts.graphs import ActionT, Graph, Node, StateT
 from eval_toolkit.rollouts.lockstep import Branch, Live, Lockstep, scored
 from eval_toolkit.rollouts.participant_requests import of_branch
 from eval_toolkit.rollouts.system import System
 from eval_toolkit.runs.context import Context
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed, resolve_seed
-
-__all__ = ["Sampler", "TreeSampler", "chooses"]
-
-StateT = TypeVar("StateT")
-ActionT = TypeVar("ActionT")
 
 
 class Sampler(ABC, Generic[StateT, ActionT]):

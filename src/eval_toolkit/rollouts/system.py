@@ -1,7 +1,7 @@
 """Participants of a conversation: tester, target and scorers."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, TypedDict, TypeVar, Unpack, cast
+from typing import Any, Generic, TypedDict, Unpack, cast
 
 from eval_toolkit._internal.hashing import object_digest
 from eval_toolkit._internal.options import gathers
@@ -10,6 +10,7 @@ from eval_toolkit.models.prompts import Formatter
 from eval_toolkit.models.responses.reasoning import REASONING_TAGS, Tags, checked_tags
 from eval_toolkit.protocols import Attack, Model, TextScorer
 from eval_toolkit.rollouts.conversations import Conversation
+from eval_toolkit.rollouts.graphs import ActionT, StateT
 from eval_toolkit.rollouts.participant_requests import (
     UNKNOWN,
     Decoding,
@@ -25,11 +26,6 @@ from eval_toolkit.rollouts.participant_requests import (
     text_of,
 )
 from eval_toolkit.runs.context import Context
-
-__all__ = ["System", "made_scorers"]
-
-StateT = TypeVar("StateT")
-ActionT = TypeVar("ActionT")
 
 _ALIASES = {
     "attacker": "tester",

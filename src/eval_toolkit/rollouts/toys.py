@@ -10,8 +10,6 @@ from eval_toolkit.models.requests import Request
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.rollouts.system import System
 
-__all__ = ["TOY_PROMPTS", "ToyScorer", "ToyTarget", "ToyTester", "toy_system"]
-
 TOY_PROMPTS: tuple[str, ...] = tuple(
     f"{wish} the {thing}"
     for wish in ("Give away", "Describe", "Betray", "Hand over", "Explain", "Reveal")

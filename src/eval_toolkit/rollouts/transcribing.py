@@ -21,8 +21,6 @@ from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.seeds.prompts import SeedPrompt
 from eval_toolkit.scorecards.parts import parse_part
 
-__all__ = ["TRANSCRIPT_FORMATS", "transcripts", "write_transcripts"]
-
 TRANSCRIPT_FORMATS = ("txt", "jsonl", "md", "csv")
 _SUFFIXES = {
     ".txt": "txt",

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.scorecards.parts import PART_START, format_part, json_string, read_part
 
-__all__ = ["Address", "written"]
-
 _AT_FPR = re.compile(r"\S@fpr=", re.IGNORECASE)
 """Matches the limit of a metric such as ``recall@fpr=0.01``; see `metric_specs.names`."""
 _QUOTED_SYSTEM = re.compile(r'/\s*"')

@@ -26,8 +26,6 @@ from eval_toolkit.runs.query_driver import outcomes_of
 from eval_toolkit.runs.units import Unit, shown_input
 from eval_toolkit.scorecards import Records
 
-__all__ = ["AnswersTable", "answers_of", "answers_table"]
-
 Subject: TypeAlias = tuple[str, str]
 _CORRECT = "correct"
 _OF_UNITS = ("input", "reference")

@@ -5,8 +5,6 @@ from typing import Any
 
 from eval_toolkit._internal import validation
 
-__all__ = ["Budget", "tokens_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Budget:

@@ -47,8 +47,6 @@ from eval_toolkit.runs.units import Unit
 if TYPE_CHECKING:
     from eval_toolkit.runs.function_calls import NothingToSay
 
-__all__ = ["Asker", "Attempt", "Context", "Said"]
-
 Said = JobResult | None
 """Outcome of a request; None if the budget did not allow it."""
 

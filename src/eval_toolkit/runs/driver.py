@@ -29,16 +29,6 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.shards import Shard, Share
     from eval_toolkit.runs.units import Unit
 
-__all__ = [
-    "Driver",
-    "config_of",
-    "drive",
-    "driver_of",
-    "item_set_hash",
-    "refuse_taken",
-    "store",
-]
-
 _OF_THE_RUN = (
     *("status", "artifacts", "manifest_sha256", "run_id", "captured_at", "inputs"),
     *("merged", "joins"),

@@ -17,8 +17,6 @@ from eval_toolkit.runs.lock import LOCK
 from eval_toolkit.runs.merging import merge_runs
 from eval_toolkit.runs.outcome import Outcome
 
-__all__ = ["run_shards"]
-
 Files = dict[str, bytes]
 
 

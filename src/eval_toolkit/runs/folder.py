@@ -34,19 +34,6 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.results import Results
     from eval_toolkit.runs.stored_units import StoredUnits
 
-__all__ = [
-    "ARTIFACTS",
-    "MANIFEST",
-    "Run",
-    "alteration",
-    "find_runs",
-    "is_run",
-    "kind_of",
-    "run_head",
-    "run_state",
-    "walk_runs",
-]
-
 MANIFEST = "manifest.json"
 RESULTS = "results.json"
 RESULTS_FULL = "results_full.json"

@@ -15,8 +15,6 @@ from eval_toolkit.errors import (
 )
 from eval_toolkit.models.runner.engine import CONCURRENCY
 
-__all__ = ["Calling", "NothingToSay"]
-
 _ABOUT_THE_PROMPT = frozenset({"too_long", "refused"})
 """Kinds of failures caused by the prompt, as in the runner."""
 

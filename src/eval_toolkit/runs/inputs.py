@@ -7,8 +7,6 @@ from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.runs.stored_units import StoredUnits
 
-__all__ = ["Inputs"]
-
 
 @dataclass(frozen=True, eq=False)
 class Inputs:

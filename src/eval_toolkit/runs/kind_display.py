@@ -26,16 +26,6 @@ if TYPE_CHECKING:
 
     Estimator: TypeAlias = Callable[[Records, Sequence[MetricSpec]], Mapping[str, MetricResult]]
 
-__all__ = [
-    "BUILT_IN_KINDS",
-    "Shown",
-    "Words",
-    "common_kind",
-    "kind_named",
-    "load_kind",
-    "show_unit",
-]
-
 
 class BuiltInKind(NamedTuple):
     """Import paths of the classes of a built-in kind."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.writing import Columns
     from eval_toolkit.scorecards import Records, Scorecard
 
-__all__ = ["Graded", "Identity", "Kind"]
-
 AttemptsT = TypeVar("AttemptsT")
 
 

@@ -18,8 +18,6 @@ from typing import Any
 from eval_toolkit._internal.files import file_mode, open_regular, read_regular
 from eval_toolkit.errors import ArtifactError
 
-__all__ = ["LOCK", "lock_holder", "run_lock"]
-
 _fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
 LOCK = "run.lock"

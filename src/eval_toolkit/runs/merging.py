@@ -34,8 +34,6 @@ from eval_toolkit.runs.units import UNITS, WHAT, WHO, Unit, typed_column
 from eval_toolkit.runs.writing import write_run
 from eval_toolkit.scorecards import Records
 
-__all__ = ["Joined", "merge_runs"]
-
 _SEVERAL = 10
 """Maximum number of shards that a message lists."""
 _TEXT = {"type": "string"}

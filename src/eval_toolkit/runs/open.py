@@ -15,8 +15,6 @@ from eval_toolkit.runs.manifest_checks import manifest_problem
 from eval_toolkit.runs.writing import Columns, Writing, manifest_head, run_content
 from eval_toolkit.scorecards import Records
 
-__all__ = ["JOURNAL", "SO_FAR", "OpenRun", "open_run"]
-
 JOURNAL = "journal.jsonl"
 """Journal of the answers so far; only an unfinished run has one."""
 SO_FAR = "so_far.json"

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.folder import Run
     from eval_toolkit.scorecards import Records, Scorecard
 
-__all__ = ["Outcome", "Subject"]
-
 Subject: TypeAlias = tuple[str, str]
 """Pair of slice and system."""
 

@@ -22,8 +22,6 @@ from eval_toolkit.runs.folder import MANIFEST, kind_of, run_head
 from eval_toolkit.runs.lock import LOCK, lock_holder
 from eval_toolkit.runs.open import JOURNAL
 
-__all__ = ["Position", "RunProgress", "read_progress"]
-
 _WINDOW_S = 30.0
 _SHORTEST_S = 1.0
 """Shortest time span in seconds over which a rate is meaningful."""

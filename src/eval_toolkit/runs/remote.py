@@ -23,8 +23,6 @@ from eval_toolkit.artifacts.strict_json import parse_bytes
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.runs.folder import MANIFEST, Run
 
-__all__ = ["COPIES", "private_copy", "pull_run", "push_run"]
-
 COPIES: dict[str, str] = {}
 """Addresses to display for private copies, by folder."""
 

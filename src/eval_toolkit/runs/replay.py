@@ -25,8 +25,6 @@ from eval_toolkit.protocols import Model
 from eval_toolkit.runs.folder import MANIFEST, Run
 from eval_toolkit.runs.open import JOURNAL
 
-__all__ = ["ReplayModel", "SilentModel", "recorded_entries"]
-
 
 class ReplayModel:
     """Model that replays the answers of a run, a journal or a cache under the recorded name.

@@ -15,8 +15,6 @@ from eval_toolkit.runs.kinds import Kind
 from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.specs import AskSpec
 
-__all__ = ["rescore", "stored_kind"]
-
 RECORDS = "rows"
 """Kind whose attempts are the records; for runs of other kinds, it uses only their records."""
 _OF_RECORDS = {"metrics", "by", "threshold", "summary", "each", "pooled"}

@@ -21,8 +21,6 @@ from eval_toolkit.runs.legacy_results import in_one_shape
 from eval_toolkit.scorecards import MetricResult, Scorecard
 from eval_toolkit.scorecards.parts import PART_START, SLICE, WHOLE, format_part, parse_part
 
-__all__ = ["ResultCell", "Results"]
-
 _SHOWN = 8
 """Maximum number of names in an error message."""
 

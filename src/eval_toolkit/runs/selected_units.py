@@ -20,8 +20,6 @@ from eval_toolkit.runs.folder import Run
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.records import is_text
 
-__all__ = ["Place", "StoredRequest", "StoredUnit", "Tables", "selected_units", "units_at"]
-
 _FROM = "read_parquet(?, file_row_number = true, hive_partitioning = false)"
 _REQUESTS_AT_MOST = 100
 _CELL_BYTES = 400_000

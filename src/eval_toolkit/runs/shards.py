@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.units import Unit
     from eval_toolkit.scorecards import Records
 
-__all__ = ["Shard", "Share", "shard_of"]
-
 _FORM = re.compile(r"([1-9]\d{0,6}(?:,[1-9]\d{0,6})*)/([1-9]\d{0,6})")
 _DIGITS = 16
 """Hexadecimal digits of the hash that decide about the shard."""

@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     from eval_toolkit.models.cache import ResponseCache
     from eval_toolkit.models.runner.progress import Progress
 
-__all__ = [
-    "ASK_DEFAULTS",
-    "ON_ERROR",
-    "SUMMARY_DEFAULTS",
-    "AskOptions",
-    "AskSpec",
-    "DecodingSpec",
-    "SummaryOptions",
-    "SummarySpec",
-    "whole_numbers",
-]
-
 ON_ERROR = ("exclude", "as_zero", "fail")
 
 

@@ -26,8 +26,6 @@ from eval_toolkit.runs.units import UNITS, WHO
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["StoredUnits", "stored_units", "unit_files", "units_of_records"]
-
 
 _AT_ONCE = 1_000
 """Maximum number of units in one query."""

@@ -17,8 +17,6 @@ from eval_toolkit.runs.table import PART, stored_names
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.records import unit_starts
 
-__all__ = ["MAX_CHARS", "UNITS", "Unit", "kept_text", "shown_input", "typed_column", "units_table"]
-
 UNITS = "units.parquet"
 MAX_CHARS = 20_000
 """Maximum number of characters stored of an input or reference."""

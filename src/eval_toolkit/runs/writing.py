@@ -28,8 +28,6 @@ from eval_toolkit.runs.manifest_checks import results_problem
 from eval_toolkit.runs.table import to_table
 from eval_toolkit.scorecards import Records
 
-__all__ = ["Columns", "Writing", "manifest_head", "run_content", "write_run"]
-
 Columns: TypeAlias = Mapping[str, Any]
 
 _STAGING = ".staging-"

@@ -9,23 +9,13 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.scorecards.cells import MetricResult, Scorecard
-    from eval_toolkit.scorecards.records import Records, unit_starts
-    from eval_toolkit.scorecards.sanity import sanity_notes
-    from eval_toolkit.scorecards.score import scorecard
-    from eval_toolkit.scorecards.summary import summarise
+    from eval_toolkit.scorecards.cells import *
+    from eval_toolkit.scorecards.records import *
+    from eval_toolkit.scorecards.sanity import *
+    from eval_toolkit.scorecards.score import *
+    from eval_toolkit.scorecards.summary import *
 
-__all__ = [
-    "MetricResult",
-    "Records",
-    "Scorecard",
-    "sanity_notes",
-    "scorecard",
-    "summarise",
-    "unit_starts",
-]
-
-__getattr__ = names_on_use(
+__all__, __getattr__ = names_on_use(
     __name__,
     {
         "cells": "MetricResult Scorecard",

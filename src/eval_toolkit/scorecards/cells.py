@@ -15,8 +15,6 @@ from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.metric_specs.names import stored_name
 from eval_toolkit.scorecards.parts import PART_START, format_part, parse_part
 
-__all__ = ["MetricResult", "Scorecard", "Status"]
-
 Status: TypeAlias = Literal["ok", "skipped", "error"]
 _STATUSES = ("ok", "skipped", "error")
 

@@ -14,20 +14,6 @@ from typing import Any
 
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = [
-    "FOLD",
-    "PART_START",
-    "SEED",
-    "SLICE",
-    "WHOLE",
-    "format_part",
-    "json_string",
-    "parse_part",
-    "quoted",
-    "read_part",
-    "rows_of_folds",
-]
-
 WHOLE = "all"
 """Name of the part with all units of a slice."""
 SLICE = "slice"

@@ -14,8 +14,6 @@ from eval_toolkit._internal.optional import require
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["LARGEST_VALUE", "Records", "is_text", "repeated", "unit_starts", "where_is"]
-
 Strings = NDArray[Any]
 _STATUSES = ("ok", "skipped", "error")
 LARGEST_VALUE = 1e75

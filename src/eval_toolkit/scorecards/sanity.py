@@ -10,8 +10,6 @@ from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.statistics import RocAuc
 
-__all__ = ["sanity_notes"]
-
 _FAR_BELOW_CHANCE = 0.4
 """ROC-AUC that a merely useless scorer does not stay below; weak scorers reach 0.45 by bad luck."""
 _LEAST_PERCENT = 10.0

@@ -23,8 +23,6 @@ from eval_toolkit.scorecards.sanity import sanity_notes
 from eval_toolkit.scorecards.specs import Intervals, check_specs
 from eval_toolkit.seeds import resolve_seed
 
-__all__ = ["scorecard"]
-
 
 class _Scoring(Resampling, total=False):
     """Options of `scorecard` other than the rows and the metrics."""

@@ -19,34 +19,13 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.splits.grouped import (
-        GroupKFoldSplitter,
-        SourceDisjointKFoldSplitter,
-        StratifiedGroupKFoldSplitter,
-    )
-    from eval_toolkit.splits.parts import split_slice
-    from eval_toolkit.splits.pools import iter_folds_with_pool
-    from eval_toolkit.splits.rows import HoldoutSplitter, StratifiedKFoldSplitter
-    from eval_toolkit.splits.temporal import (
-        PurgedKFoldSplitter,
-        TimeSeriesSplitter,
-        compute_label_overlap,
-    )
+    from eval_toolkit.splits.grouped import *
+    from eval_toolkit.splits.parts import *
+    from eval_toolkit.splits.pools import *
+    from eval_toolkit.splits.rows import *
+    from eval_toolkit.splits.temporal import *
 
-__all__ = [
-    "GroupKFoldSplitter",
-    "HoldoutSplitter",
-    "PurgedKFoldSplitter",
-    "SourceDisjointKFoldSplitter",
-    "StratifiedGroupKFoldSplitter",
-    "StratifiedKFoldSplitter",
-    "TimeSeriesSplitter",
-    "compute_label_overlap",
-    "iter_folds_with_pool",
-    "split_slice",
-]
-
-__getattr__ = names_on_use(
+__all__, __getattr__ = names_on_use(
     __name__,
     {
         "grouped": "GroupKFoldSplitter SourceDisjointKFoldSplitter StratifiedGroupKFoldSplitter",

@@ -24,8 +24,6 @@ from eval_toolkit.splits._folds import (
     sklearn_seed,
 )
 
-__all__ = ["GroupKFoldSplitter", "SourceDisjointKFoldSplitter", "StratifiedGroupKFoldSplitter"]
-
 
 @dataclass(frozen=True, slots=True)
 class GroupKFoldSplitter:

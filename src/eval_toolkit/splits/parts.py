@@ -14,8 +14,6 @@ from eval_toolkit.seeds import SeedLike, derive_seed, resolve_seed
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.splits._folds import checked_slice, column_of
 
-__all__ = ["assign_parts", "split_slice"]
-
 _DEFAULT_SIZES = {"train": 0.8, "val": 0.1, "test": 0.1}
 
 

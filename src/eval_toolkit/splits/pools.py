@@ -8,8 +8,6 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.protocols import PoolBuilder, Splitter
 from eval_toolkit.slices import EvalSlice
 
-__all__ = ["iter_folds_with_pool"]
-
 
 def iter_folds_with_pool(
     splitter: Splitter,

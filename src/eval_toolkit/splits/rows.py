@@ -22,8 +22,6 @@ from eval_toolkit.splits._folds import (
 )
 from eval_toolkit.splits.parts import assign_parts
 
-__all__ = ["HoldoutSplitter", "StratifiedKFoldSplitter"]
-
 
 @dataclass(frozen=True, slots=True)
 class HoldoutSplitter:

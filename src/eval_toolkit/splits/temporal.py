@@ -15,8 +15,6 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColu
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.splits._folds import Fold, checked_slice, column_of, fold_of, refuse_groups
 
-__all__ = ["PurgedKFoldSplitter", "TimeSeriesSplitter", "compute_label_overlap"]
-
 _DEFAULT_TIME_COL = "timestamp"
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.tasks.templates import text_of
 
-__all__ = ["ANSWER_KINDS", "Choices", "answer_key_to_index", "read_choices", "right_choices"]
-
 ANSWER_KINDS = ("auto", "index", "number", "letter", "label", "text")
 
 

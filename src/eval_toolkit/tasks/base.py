@@ -22,8 +22,6 @@ from eval_toolkit.tasks.order import in_order
 from eval_toolkit.tasks.subjects import subject_name
 from eval_toolkit.tasks.types import NO_SUBJECT, Item, Part, Sample
 
-__all__ = ["BaseTask", "derived"]
-
 _FINGERPRINTED = 8
 """Number of units whose prompts are part of a task's fingerprint."""
 

@@ -24,8 +24,6 @@ from eval_toolkit.tasks.specs import ChoicesSpec, CompletionSpec, DataSpec, Prom
 from eval_toolkit.tasks.templates import Template, text_of, without_brackets
 from eval_toolkit.tasks.types import Item, Sample
 
-__all__ = ["Task"]
-
 
 class _SamplingOptions(TypedDict, total=False):
     """Options of every `BaseTask`."""

@@ -18,8 +18,6 @@ from eval_toolkit.tasks.identity import make_items
 from eval_toolkit.tasks.subjects import distinct_subjects, select_subjects, subject_name
 from eval_toolkit.tasks.types import NO_SUBJECT, Item
 
-__all__ = ["SubjectT", "TaskData"]
-
 SubjectT = TypeVar("SubjectT")
 
 

@@ -16,8 +16,6 @@ from eval_toolkit.tasks.specs import ChoicesSpec, CompletionSpec, DataSpec, Prom
 from eval_toolkit.tasks.templates import FieldSpec
 from eval_toolkit.tasks.types import NO_SUBJECT
 
-__all__ = ["OPTIONS", "Declaration", "read_declaration", "read_tables", "read_task_file"]
-
 _TEXT, _TEXTS, _INT, _BOOL, _FIELD, _MAP = (
     "a string",
     "a list of strings",

@@ -18,8 +18,6 @@ from eval_toolkit.tasks.types import Item, Sample
 if TYPE_CHECKING:
     from eval_toolkit.tasks.styles import TaskStyler
 
-__all__ = ["TaskPrompts", "place_of"]
-
 
 def place_of(item: Mapping[str, Any]) -> str:
     """Return the name of an item for error messages."""

@@ -28,8 +28,6 @@ from eval_toolkit.plugins import (
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.declared import OPTIONS, read_declaration, read_task_file
 
-__all__ = ["TaskInfo", "available_tasks", "load_task", "named_task"]
-
 _FOLDERS = ("builtin", "definitions")
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".xlsx")
 _OUR_TABLES = {"prompt", "graders", "decoding"}

@@ -32,17 +32,6 @@ from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.records import LARGEST_VALUE
 from eval_toolkit.tasks.types import NO_SUBJECT, Sample
 
-__all__ = [
-    "answered",
-    "build_response",
-    "built_responses",
-    "grader_columns",
-    "grades_by",
-    "measure",
-    "n_cut_off",
-    "with_reply",
-]
-
 _REASON_LENGTH = 300
 _UNFILLED = Grade.skipped("the grader gave no value")
 _NO_ANSWER = f"no answer: {CUT_OFF}"

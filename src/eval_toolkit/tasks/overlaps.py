@@ -20,8 +20,6 @@ from eval_toolkit.seeds import SeedLike
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.types import Item
 
-__all__ = ["Contamination", "ContaminationEffect", "ItemOverlap", "contamination"]
-
 PARTS = ("question", "choices", "answer")
 
 

@@ -43,8 +43,6 @@ from eval_toolkit.tasks.rescoring import opened_task_run
 from eval_toolkit.tasks.scorecards import task_metrics, task_scorecard
 from eval_toolkit.tasks.types import NO_SUBJECT, Sample
 
-__all__ = ["judge_pairs"]
-
 _IDENTITY = ("kind", "task", "runs", "judges")
 """Entries that must match before stored verdicts are reused."""
 

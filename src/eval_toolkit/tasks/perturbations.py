@@ -24,8 +24,6 @@ from eval_toolkit.tasks.hooks import TaskPrompts
 from eval_toolkit.tasks.identity import identity_of
 from eval_toolkit.tasks.types import Sample
 
-__all__ = ["Perturbation", "perturbation_name", "perturbed"]
-
 KINDS = ("typos", "upper", "lower", "swap_case", "whitespace", "paraphrase")
 EDITS = ("insert", "delete", "transpose", "replace")
 WITH_DIGITS = r"\b\w*\d\w*\b"

@@ -27,8 +27,6 @@ from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.seeds import SeedLike, resolve_seed
 from eval_toolkit.tasks.perturbations import perturbation_name
 
-__all__ = ["WORST", "Robustness", "RobustnessCell", "robustness"]
-
 WORST = "worst"
 """Perturbation name of the cells with the worst value per unit."""
 

@@ -18,18 +18,6 @@ from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.types import Part, Sample
 
-__all__ = [
-    "Estimate",
-    "attempts_of",
-    "check_task",
-    "decoding_of",
-    "default_formatter",
-    "estimate",
-    "greedy_again",
-    "plan_jobs",
-    "request_text",
-]
-
 _SEED_LIMIT = 2**31
 """Upper bound of seeds, since servers accept signed 32-bit integers."""
 _MOST_REQUESTS = 3_000_000

@@ -25,8 +25,6 @@ from eval_toolkit.scorecards import MetricResult, Records, summarise
 from eval_toolkit.seeds import DEFAULT_SEED
 from eval_toolkit.tasks.styles import letters
 
-__all__ = ["PositionBias", "PositionDifference", "PositionResult", "position_bias"]
-
 
 @dataclass(frozen=True, slots=True)
 class PositionResult:

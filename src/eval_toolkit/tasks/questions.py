@@ -19,8 +19,6 @@ from eval_toolkit.tasks.specs import ChoicesSpec, CompletionSpec, DataSpec, Prom
 from eval_toolkit.tasks.templates import FieldSpec, Template
 from eval_toolkit.tasks.types import Sample
 
-__all__ = ["Columns", "guess_columns", "questions_task"]
-
 _NAMES: Mapping[str, Sequence[str]] = {
     "question": ("question", "prompt", "input", "query", "instruction", "problem", "user", "text"),
     "answer": (

@@ -44,14 +44,6 @@ from eval_toolkit.tasks.types import Sample
 if TYPE_CHECKING:
     from eval_toolkit.tasks.stopping_outcome import StoppingOutcome
 
-__all__ = [
-    "StoredAnswers",
-    "judge_run",
-    "measure_run",
-    "opened_task_run",
-    "stored_task",
-]
-
 
 _NEEDED = (
     *("task.version", "model.name", "graders", "attempts", "order", "seed", "formatter"),

@@ -13,8 +13,6 @@ from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.tasks.base import BaseTask, derived
 from eval_toolkit.tasks.running import run_task
 
-__all__ = ["rotated", "run_rotations"]
-
 
 class _Rotated:
     """Overrides for a rotated task."""

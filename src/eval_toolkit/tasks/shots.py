@@ -15,8 +15,6 @@ from eval_toolkit.tasks.overlaps import answers, questions
 from eval_toolkit.tasks.types import Item
 from eval_toolkit.text_dedup import cross_dedup_pairs, normalize_text_for_dedup
 
-__all__ = ["FewshotLeakage", "SharedQuestion", "fewshot_leakage"]
-
 _WORD = re.compile(r"\w+")
 _Row: TypeAlias = dict[str, Any]
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from eval_toolkit.tasks.flags import Flags
     from eval_toolkit.tasks.styles import TaskStyler
 
-__all__ = ["ChoicesSpec", "CompletionSpec", "DataSpec", "Prompt", "as_field"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSpec:

@@ -9,8 +9,6 @@ from eval_toolkit.scorecards import MetricResult, Records, Scorecard
 from eval_toolkit.tasks.drawing import DrawnUnits, known_values, looks
 from eval_toolkit.tasks.stopping_watch import MACRO, Decision, Watch, is_bounded
 
-__all__ = ["stopped_card", "stopped_cell"]
-
 _OF_FIXED_NUMBER = ("standard_error", "bounds_ci")
 """Details that are only valid for a number of units fixed in advance."""
 _OF_REACHED = ("exclude", "as_zero", "worst", "best")

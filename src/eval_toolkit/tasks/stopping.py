@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from eval_toolkit.tasks.stopping_watch import Watch
     from eval_toolkit.tasks.types import Sample
 
-__all__ = ["UntilDecided", "UntilWidth"]
-
 _SCOPES = ("benchmark", "population")
 
 

@@ -15,8 +15,6 @@ from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks.drawing import DrawnUnits, Known, Looks, in_drawn_order, known_values, looks
 from eval_toolkit.tasks.types import Sample
 
-__all__ = ["MACRO", "Asked", "Decision", "Rule", "Watch", "ask_until", "is_bounded", "set_watch"]
-
 MACRO = "_macro"
 """Suffix of the name of a mean over subjects."""
 _MORE = 10

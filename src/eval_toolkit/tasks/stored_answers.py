@@ -19,8 +19,6 @@ from eval_toolkit.tasks.questions import questions_task
 from eval_toolkit.tasks.reading import checked_rows
 from eval_toolkit.tasks.running import run_task
 
-__all__ = ["ANSWER_ROLES", "answer_rows", "grade_answers"]
-
 _SAID = (
     "response",
     "output",

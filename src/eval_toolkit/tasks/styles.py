@@ -9,17 +9,6 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.models.prompts import joined_choice
 from eval_toolkit.models.responses import ResponseType
 
-__all__ = [
-    "STYLES",
-    "BPBStyle",
-    "ClozeStyle",
-    "MCCompletionStyle",
-    "MCStyle",
-    "TaskStyler",
-    "format_mc_prompt",
-    "letters",
-]
-
 
 def letters(n: int) -> list[str]:
     """Return the labels of n choices, starting at A.

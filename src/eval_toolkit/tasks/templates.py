@@ -12,8 +12,6 @@ from typing import Any
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.tasks.hooks import place_of
 
-__all__ = ["FieldSpec", "Template", "field_value", "text_of", "without_brackets"]
-
 _TOKEN = re.compile(
     # A name in two braces, as in Jinja, is a field if the row has it, and else stands for itself.
     r"(?<!\{)\{\{ *([A-Za-z_][\w.|]*) *\}\}(?!\})|\{\{|\}\}|\{([^{}]*)\}|[{}]"

@@ -14,8 +14,6 @@ from eval_toolkit.tasks.planning import decoding_of, default_formatter, plan_job
 from eval_toolkit.tasks.questions import questions_task
 from eval_toolkit.tasks.references import sample_units
 
-__all__ = ["ask"]
-
 _NOTHING = "nothing"
 
 

@@ -5,57 +5,15 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.protocols import SimilarityStrategy
-    from eval_toolkit.text_dedup.audit import (
-        SimilarityAuditReport,
-        SimilarityFinding,
-        audit_source_label_similarity,
-    )
-    from eval_toolkit.text_dedup.dedup import (
-        DEFAULT_DEDUP_THRESHOLD,
-        DedupReport,
-        cross_dedup,
-        cross_dedup_pairs,
-        duplicate_clusters,
-        near_dedup,
-    )
-    from eval_toolkit.text_dedup.minhash import MinHashLSHStrategy
-    from eval_toolkit.text_dedup.normalize import (
-        exact_duplicate_groups,
-        normalize_text_for_dedup,
-        sha256_text,
-    )
-    from eval_toolkit.text_dedup.pairs import SimilarPairs
-    from eval_toolkit.text_dedup.strategies import (
-        EmbeddingCosineStrategy,
-        ExactNormalizedHashStrategy,
-        JaccardNgramStrategy,
-        TfidfCosineStrategy,
-    )
+    from eval_toolkit.protocols import SimilarityStrategy as SimilarityStrategy
+    from eval_toolkit.text_dedup.audit import *
+    from eval_toolkit.text_dedup.dedup import *
+    from eval_toolkit.text_dedup.minhash import *
+    from eval_toolkit.text_dedup.normalize import *
+    from eval_toolkit.text_dedup.pairs import *
+    from eval_toolkit.text_dedup.strategies import *
 
-__all__ = [
-    "DEFAULT_DEDUP_THRESHOLD",
-    "DedupReport",
-    "EmbeddingCosineStrategy",
-    "ExactNormalizedHashStrategy",
-    "JaccardNgramStrategy",
-    "MinHashLSHStrategy",
-    "SimilarPairs",
-    "SimilarityAuditReport",
-    "SimilarityFinding",
-    "SimilarityStrategy",
-    "TfidfCosineStrategy",
-    "audit_source_label_similarity",
-    "cross_dedup",
-    "cross_dedup_pairs",
-    "duplicate_clusters",
-    "exact_duplicate_groups",
-    "near_dedup",
-    "normalize_text_for_dedup",
-    "sha256_text",
-]
-
-__getattr__ = names_on_use(
+__all__, __getattr__ = names_on_use(
     __name__,
     {
         "audit": "SimilarityAuditReport SimilarityFinding audit_source_label_similarity",

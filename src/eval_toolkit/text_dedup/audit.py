@@ -12,8 +12,6 @@ from eval_toolkit.text_dedup.dedup import DEFAULT_DEDUP_THRESHOLD, checked_strat
 from eval_toolkit.text_dedup.normalize import checked_texts
 from eval_toolkit.text_dedup.pairs import checked_threshold, within
 
-__all__ = ["SimilarityAuditReport", "SimilarityFinding", "audit_source_label_similarity"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimilarityFinding(Displayed):

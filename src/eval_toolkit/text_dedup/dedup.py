@@ -22,16 +22,6 @@ from eval_toolkit.text_dedup.pairs import (
 )
 from eval_toolkit.text_dedup.strategies import TfidfCosineStrategy
 
-__all__ = [
-    "DEFAULT_DEDUP_THRESHOLD",
-    "DedupReport",
-    "checked_strategy",
-    "cross_dedup",
-    "cross_dedup_pairs",
-    "duplicate_clusters",
-    "near_dedup",
-]
-
 DEFAULT_DEDUP_THRESHOLD = 0.9
 """Similarity at which two texts count as near-duplicates."""
 

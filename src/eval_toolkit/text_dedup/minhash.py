@@ -22,8 +22,6 @@ from eval_toolkit.text_dedup.pairs import (
     Within,
 )
 
-__all__ = ["MinHashLSHStrategy"]
-
 MAX_HASHES = 256
 MISS = 0.001
 """Target probability of missing a pair exactly at the threshold; it is lower above it."""

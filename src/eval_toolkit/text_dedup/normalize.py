@@ -12,15 +12,6 @@ from eval_toolkit._internal import hashing
 from eval_toolkit._internal.validation import IntArray
 from eval_toolkit.errors import InvalidTypeError
 
-__all__ = [
-    "Distinct",
-    "checked_texts",
-    "distinct",
-    "exact_duplicate_groups",
-    "normalize_text_for_dedup",
-    "sha256_text",
-]
-
 
 def normalize_text_for_dedup(text: str) -> str:
     r"""Return a text in Unicode NFC and lower case, with whitespace collapsed and stripped.

@@ -13,18 +13,6 @@ from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.text_dedup.normalize import Distinct, checked_texts, distinct
 
-__all__ = [
-    "Across",
-    "JoinStrategy",
-    "SimilarPairs",
-    "Wanted",
-    "Within",
-    "across",
-    "checked_threshold",
-    "joined",
-    "within",
-]
-
 Wanted: TypeAlias = Literal["pairs", "clusters", "first_kept"]
 """All pairs; enough of them to connect each cluster; or, for texts visited in order, each dropped
 text with the first similar kept text. A strategy may always list more pairs."""

@@ -22,13 +22,6 @@ from eval_toolkit.text_dedup.spaces import (
     rare_first,
 )
 
-__all__ = [
-    "EmbeddingCosineStrategy",
-    "ExactNormalizedHashStrategy",
-    "JaccardNgramStrategy",
-    "TfidfCosineStrategy",
-]
-
 
 class _SpaceStrategy(JoinStrategy):
     """Base class of strategies that represent texts in a space, queries before references."""

@@ -25,8 +25,6 @@ from eval_toolkit.thresholds._curve import (
     thresholds_of,
 )
 
-__all__ = ["CISafeThresholdSelector"]
-
 _LIMITS = {
     "max_fpr": "fpr_exceeds_max",
     "max_fpr_ci_upper": "fpr_ci_upper_exceeds_max",

@@ -11,8 +11,6 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.metrics import ThresholdResult
 from eval_toolkit.protocols import ThresholdSelector
 
-__all__ = ["ThresholdPolicyMetadata", "select_threshold"]
-
 _OLD_NAMES = {
     "max_f1": "MaxF1Selector()",
     "recall_0.90": "TargetRecallSelector(recall=0.90)",

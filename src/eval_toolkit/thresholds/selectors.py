@@ -23,15 +23,6 @@ from eval_toolkit.thresholds._curve import (
     thresholds_of,
 )
 
-__all__ = [
-    "CostSensitiveSelector",
-    "MaxF1Selector",
-    "TargetFPRSelector",
-    "TargetPrecisionSelector",
-    "TargetRecallSelector",
-    "YoudenJSelector",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class MaxF1Selector:

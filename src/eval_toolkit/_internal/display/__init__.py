@@ -5,46 +5,11 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit._internal.display.cells import (
-        MISSING,
-        Cell,
-        CellLike,
-        Count,
-        Estimate,
-        Interval,
-        Missing,
-        Number,
-        Rows,
-        Share,
-        Status,
-        Text,
-    )
-    from eval_toolkit._internal.display.results import Displayed, Tabled, short_repr
-    from eval_toolkit._internal.display.tables import Alert, Column, Page, Table
+    from eval_toolkit._internal.display.cells import *
+    from eval_toolkit._internal.display.results import *
+    from eval_toolkit._internal.display.tables import *
 
-__all__ = [
-    "MISSING",
-    "Alert",
-    "Cell",
-    "CellLike",
-    "Column",
-    "Count",
-    "Displayed",
-    "Estimate",
-    "Interval",
-    "Missing",
-    "Number",
-    "Page",
-    "Rows",
-    "Share",
-    "Status",
-    "Table",
-    "Tabled",
-    "Text",
-    "short_repr",
-]
-
-__getattr__ = names_on_use(
+__all__, __getattr__ = names_on_use(
     __name__,
     {
         "cells": (

@@ -50,7 +50,7 @@ __all__ = [
     "using",
 ]
 
-__getattr__ = names_on_use(__name__, {"layouts": "MassLayout RankLayout SumsLayout"})
+_, __getattr__ = names_on_use(__name__, {"layouts": "MassLayout RankLayout SumsLayout"})
 
 Counts = NDArray[np.uint8]
 

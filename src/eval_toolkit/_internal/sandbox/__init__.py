@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit._internal.sandbox.errors import Failed, Overrun
-    from eval_toolkit._internal.sandbox.limits import Limits
-    from eval_toolkit._internal.sandbox.workers import Contained, close_workers
-
-__all__ = ["ALLOW_WEAKER", "Contained", "Failed", "Limits", "Overrun", "close_workers"]
+    from eval_toolkit._internal.sandbox.errors import *
+    from eval_toolkit._internal.sandbox.limits import *
+    from eval_toolkit._internal.sandbox.workers import *
 
 ALLOW_WEAKER = "EVAL_TOOLKIT_ALLOW_WEAKER_SANDBOX"
 
-__getattr__ = names_on_use(
+__all__, __getattr__ = names_on_use(
     __name__,
     {
         "workers": "Contained close_workers",

@@ -10,8 +10,6 @@ from eval_toolkit.graders.base import COMPLETIONS, ColumnInfo, Grade, options_ve
 from eval_toolkit.graders.extraction.forms import boxed, found_columns, found_grades
 from eval_toolkit.models.responses import Completion
 
-__all__ = ["LetterMatch", "find_letter"]
-
 _LETTER = r"[(\[*_`$\"' ]{0,4}([A-Z])(?![\w'’])"
 _ANSWER_IS = re.compile(
     r"(?:(?i:answer|choice|option)(?i: is|:| would be| =)[ :]{0,3}(?i:option |choice )?"

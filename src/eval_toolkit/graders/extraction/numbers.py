@@ -12,8 +12,6 @@ from eval_toolkit.graders.extraction.characters import ascii_numerals
 from eval_toolkit.graders.extraction.forms import boxed, found_columns, found_grades, hashed
 from eval_toolkit.models.responses import Completion
 
-__all__ = ["NumberMatch", "find_number", "read_number"]
-
 # Candidates are found first, with all adjoining characters, and then parsed strictly: "1,2" may be
 # 1.2 or two numbers, and a wrong value is worse than none. Lengths are bounded, so that all numbers
 # can be compared quickly.

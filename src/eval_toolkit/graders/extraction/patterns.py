@@ -14,8 +14,6 @@ from eval_toolkit.graders.extraction.forms import found_columns, found_grades
 from eval_toolkit.graders.texts import TextRules, applied, timed_out_columns
 from eval_toolkit.models.responses import Completion
 
-__all__ = ["RegexMatch"]
-
 
 @dataclass(frozen=True, slots=True)
 class RegexMatch:

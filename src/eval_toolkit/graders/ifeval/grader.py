@@ -12,8 +12,6 @@ from eval_toolkit.graders.languages import require_detector
 from eval_toolkit.models.responses import Completion
 from eval_toolkit.protocols import MetricSpec
 
-__all__ = ["IFEval", "loose_variants"]
-
 
 def loose_variants(text: str) -> list[str]:
     r"""Return variants of a text without its first or last line and without asterisks.

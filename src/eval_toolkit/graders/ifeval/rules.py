@@ -9,8 +9,6 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.ifeval import counts, layout, words
 from eval_toolkit.graders.ifeval.languages import is_in_language
 
-__all__ = ["follows", "instruction_ids"]
-
 _KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "number": ("a number", lambda value: type(value) is int),
     "text": ("a string", lambda value: isinstance(value, str) and bool(value)),

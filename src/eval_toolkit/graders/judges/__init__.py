@@ -15,30 +15,15 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.graders.judges.judge import Judge
-    from eval_toolkit.graders.judges.keywords import KeywordJudge, Refusal
-    from eval_toolkit.graders.judges.pairs import MatchOutcome, PairJudge
-    from eval_toolkit.graders.judges.panel import Panel
-    from eval_toolkit.graders.judges.requests import AskingGrader
-    from eval_toolkit.graders.judges.rubrics import RUBRICS, Rubric
-    from eval_toolkit.graders.judges.verdicts import Labels, Scale, VerdictFormat
+    from eval_toolkit.graders.judges.judge import *
+    from eval_toolkit.graders.judges.keywords import *
+    from eval_toolkit.graders.judges.pairs import *
+    from eval_toolkit.graders.judges.panel import *
+    from eval_toolkit.graders.judges.requests import *
+    from eval_toolkit.graders.judges.rubrics import *
+    from eval_toolkit.graders.judges.verdicts import *
 
-__all__ = [
-    "RUBRICS",
-    "AskingGrader",
-    "Judge",
-    "KeywordJudge",
-    "Labels",
-    "MatchOutcome",
-    "PairJudge",
-    "Panel",
-    "Refusal",
-    "Rubric",
-    "Scale",
-    "VerdictFormat",
-]
-
-__getattr__ = names_on_use(
+__all__, __getattr__ = names_on_use(
     __name__,
     {
         "requests": "AskingGrader",

@@ -19,17 +19,6 @@ from eval_toolkit.models.responses.reasoning import CUT_OFF
 from eval_toolkit.protocols import Model
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 
-__all__ = [
-    "Judge",
-    "check_name",
-    "checked_max_chars",
-    "column_names",
-    "made_model",
-    "prompt_for",
-    "reading_of",
-    "step_of",
-]
-
 _SEED_LIMIT = 2**31
 """Upper limit of seeds; servers accept signed 32-bit integers."""
 _STEP = "judge"

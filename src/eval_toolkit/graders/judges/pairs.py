@@ -30,8 +30,6 @@ from eval_toolkit.models.responses import Completion, RawCompletion
 from eval_toolkit.protocols import Model
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 
-__all__ = ["MatchOutcome", "PairJudge"]
-
 _CRITERIA = (
     "Which of the two answers to the question is better: more helpful, right, to the point and "
     "clear? Neither the order in which they stand nor their length counts. Say in a sentence or two "

@@ -13,8 +13,6 @@ from eval_toolkit.graders.judges.voting import RULES, agreement, combined
 from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.models.responses import Completion, RawCompletion
 
-__all__ = ["Panel"]
-
 
 @dataclass(frozen=True, slots=True)
 class Panel:

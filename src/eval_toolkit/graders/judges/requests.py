@@ -9,17 +9,6 @@ from eval_toolkit.models.responses import RawCompletion
 from eval_toolkit.models.runner import Job, JobResult
 from eval_toolkit.protocols import Model
 
-__all__ = [
-    "AskingGrader",
-    "Attempt",
-    "apart",
-    "is_judge",
-    "judge_jobs",
-    "judge_of",
-    "judges_in",
-    "replies_in",
-]
-
 Attempt: TypeAlias = tuple[str, int]
 """Unit id and attempt."""
 _PREFIX = "judge:"

@@ -16,8 +16,6 @@ from eval_toolkit.graders.judges.prompts import (
 )
 from eval_toolkit.graders.judges.verdicts import Labels, Scale, VerdictFormat
 
-__all__ = ["RUBRICS", "Rubric"]
-
 
 @dataclass(frozen=True, slots=True)
 class Rubric:

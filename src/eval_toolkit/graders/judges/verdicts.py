@@ -25,8 +25,6 @@ from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders.base import ColumnInfo, Grade
 
-__all__ = ["Labels", "Scale", "VerdictFormat", "short_cut"]
-
 READ_LIMIT = 20_000
 """Maximum number of characters parsed, counted from the end of a reply."""
 _SHOWN = 80

@@ -9,8 +9,6 @@ from eval_toolkit.graders.extraction.forms import box_spans, hashed
 from eval_toolkit.graders.mathematics.normal import normal_form
 from eval_toolkit.graders.mathematics.notation import WORDS_OF_FORMULAS
 
-__all__ = ["find_math_answers", "reference_answer"]
-
 _LONGEST = 500
 """Maximum number of characters of an answer."""
 _LINE, _PHRASES = 2_000, 20

@@ -24,8 +24,6 @@ from eval_toolkit.graders.mathematics.normal import normal_form
 from eval_toolkit.graders.mathematics.notation import latex, split_name
 from eval_toolkit.models.responses import Completion
 
-__all__ = ["MathMatch"]
-
 _LONGEST = 500
 """Maximum number of characters of a text that is compared as a whole."""
 _WAITING = 20

@@ -12,8 +12,6 @@ from fractions import Fraction
 from eval_toolkit.graders.extraction.numbers import read_number
 from eval_toolkit.graders.mathematics.notation import latex, split_name, without_unit
 
-__all__ = ["latex_number", "normal_form"]
-
 _DROPPED = re.compile(
     r"\\(?:left|right|displaystyle|mathrm|mathbf|operatorname)(?![A-Za-z])|\\q?quad(?![A-Za-z])"
     r"|\\[!,;: ]|\\?[$%]|\^\{?\\circ\}?|\\circ|°|~|\s+"

@@ -14,8 +14,6 @@ from eval_toolkit.inference.judged.results import CorrectedRate
 from eval_toolkit.inference.judged.validation import Judged
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 
-__all__ = ["rogan_gladen", "rogan_gladen_of"]
-
 METHOD = "rogan-gladen"
 
 

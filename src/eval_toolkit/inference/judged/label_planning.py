@@ -23,8 +23,6 @@ from eval_toolkit.inference.judged.prediction_powered import (
 from eval_toolkit.inference.judged.validation import Judged, read_judged
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 
-__all__ = ["LabelPlan", "LabelRule", "plan_labels"]
-
 LabelRule: TypeAlias = Literal["ppi++", "by-verdict", "rogan-gladen", "labels-only"]
 
 _RULES = ("ppi++", "by-verdict", "rogan-gladen", "labels-only")

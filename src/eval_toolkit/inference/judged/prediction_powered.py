@@ -15,8 +15,6 @@ from eval_toolkit.inference.judged.results import CorrectedRate
 from eval_toolkit.inference.judged.validation import Judged, read_judged
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 
-__all__ = ["Powered", "Pseudo", "powered_mean", "ppi_mean", "pseudo_units"]
-
 _FEW_LABELS = 20
 _TINY = float(np.finfo(np.float64).tiny)
 _PRIOR_LABELS = 5.0

@@ -23,8 +23,6 @@ from eval_toolkit.inference.judged.validation import Judged, read_judged
 from eval_toolkit.inference.means import t_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 
-__all__ = ["CorrectionRule", "corrected_difference", "corrected_rate", "rates_by_method"]
-
 CorrectionRule: TypeAlias = Literal["ppi++", "ppi", "rogan-gladen", "labels-only", "raw"]
 
 _RULES: tuple[CorrectionRule, ...] = get_args(CorrectionRule)

@@ -6,8 +6,6 @@ from typing import Any
 
 from eval_toolkit.inference.results import Interval, in_own_order
 
-__all__ = ["CorrectedDifference", "CorrectedRate"]
-
 
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)

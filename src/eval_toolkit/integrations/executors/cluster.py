@@ -9,8 +9,6 @@ from concurrent import futures
 from concurrent.futures import BrokenExecutor, Executor, Future
 from typing import Any
 
-__all__ = ["Cluster", "ClusterFuture", "first_line", "n_cores", "outcome", "settle"]
-
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 

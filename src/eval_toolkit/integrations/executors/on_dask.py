@@ -17,8 +17,6 @@ from eval_toolkit.integrations.executors.cluster import (
     settle,
 )
 
-__all__ = ["DaskExecutor"]
-
 _T = TypeVar("_T")
 
 

@@ -20,8 +20,6 @@ from eval_toolkit.integrations.executors.cluster import (
     settle,
 )
 
-__all__ = ["RayExecutor"]
-
 _STORE = 256 << 20  # bytes of shared memory of a local Ray instance; tasks need far less
 _T = TypeVar("_T")
 

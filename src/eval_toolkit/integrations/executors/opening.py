@@ -13,8 +13,6 @@ from eval_toolkit.integrations.executors.cluster import n_cores
 from eval_toolkit.integrations.executors.on_dask import DaskExecutor
 from eval_toolkit.integrations.executors.on_ray import RayExecutor
 
-__all__ = ["BACKENDS", "open_executor"]
-
 BACKENDS = ("threads", "processes", "ray", "dask")
 """Names accepted by `open_executor`."""
 

@@ -10,20 +10,6 @@ from eval_toolkit.report.cells import Block, Cell, blocks_of
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards.parts import SLICE, WHOLE, format_part
 
-__all__ = [
-    "ROW_FIELDS",
-    "Origin",
-    "all_blocks",
-    "as_mapping",
-    "begun_at",
-    "captured_at",
-    "cell_dict",
-    "cell_rows",
-    "config_of",
-    "origin_of",
-    "unrepresented_data",
-]
-
 ROW_FIELDS = (
     *("run", "slice", "part", "system", "metric", "value", "ci_low", "ci_high", "confidence"),
     *("method", "n_resamples", "n_units", "n_groups", "n_errors", "n_skipped", "status", "reason"),

@@ -13,8 +13,6 @@ from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.integrations.exporting.names import file_names
 from eval_toolkit.runs import Run, run_state
 
-__all__ = ["EXPORT_FORMATS", "SINGLE_FILE", "export_files", "export_run"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Format:

@@ -8,8 +8,6 @@ from typing import Any
 from eval_toolkit.integrations.importing.logs import Log, Stated
 from eval_toolkit.scorecards import MetricResult, Records
 
-__all__ = ["Checked", "check_log"]
-
 _SAME = 1e-12
 """Tolerance of a mean for the order of summation, relative to the larger of the mean and 1."""
 _SAME_ERROR = 1e-9

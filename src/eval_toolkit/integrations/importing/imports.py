@@ -23,8 +23,6 @@ from eval_toolkit.runs.driver import store
 from eval_toolkit.runs.folder import ARTIFACTS, MANIFEST
 from eval_toolkit.scorecards import MetricResult, Records
 
-__all__ = ["Imported", "import_logs", "measure_log"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Imported(Displayed):

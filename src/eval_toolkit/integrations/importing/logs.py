@@ -11,8 +11,6 @@ from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.metrics.directions import known_direction
 from eval_toolkit.models.messages import Message
 
-__all__ = ["ChoiceScore", "Log", "LoggedSample", "LoggedTurn", "Stated", "Value"]
-
 Value: TypeAlias = float | Grade
 """Finite number, or a `Grade` with the reason why it is missing."""
 

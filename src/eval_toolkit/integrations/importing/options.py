@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from eval_toolkit._internal.tables import LabelMap
 
-__all__ = ["Wanted"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:

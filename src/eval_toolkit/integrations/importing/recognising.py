@@ -12,8 +12,6 @@ from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileErr
 from eval_toolkit.integrations.importing.logs import Log
 from eval_toolkit.integrations.importing.options import Wanted
 
-__all__ = ["TOOLS", "Reader", "read_logs", "readers"]
-
 _MODULES = (
     "garak",
     "inspect_log",

@@ -28,8 +28,6 @@ from eval_toolkit.protocols import DatasetLoader, LeakageCheck
 from eval_toolkit.provenance import utc_now
 from eval_toolkit.slices import EvalSlice
 
-__all__ = ["AuditGate", "DataAudit", "audit_dataset"]
-
 AUDIT_SCHEMA_VERSION = "v2"
 _TRAIN = "train"
 

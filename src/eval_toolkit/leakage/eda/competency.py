@@ -19,8 +19,6 @@ from eval_toolkit.metrics import pr_auc
 from eval_toolkit.scorecards import MetricResult
 from eval_toolkit.seeds import SeedLike, derive_seed, resolve_seed
 
-__all__ = ["CompetencyBaselines", "competency_baselines"]
-
 _MOST_GRAMS = 200_000
 """Maximum number of n-grams; the most frequent ones suffice for a baseline."""
 

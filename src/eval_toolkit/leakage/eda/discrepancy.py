@@ -16,8 +16,6 @@ from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 from eval_toolkit.leakage.eda._inputs import feature_pair, features
 from eval_toolkit.seeds import SeedLike, derive_seed, resolve_seed
 
-__all__ = ["MeanDiscrepancy", "maximum_mean_discrepancy", "median_bandwidth"]
-
 MOST_ROWS = 20_000
 """Maximum total number of rows; the matrix over all pairs then takes 3.2 GB."""
 ROUNDING = 1e-14

@@ -15,13 +15,6 @@ from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.leakage.eda._inputs import is_positive, strings
 
-__all__ = [
-    "LexicalAssociation",
-    "TermAssociation",
-    "class_lexical_association",
-    "weighted_log_odds",
-]
-
 _WORD = re.compile(r"\w+")
 
 Tokenizer = Callable[[str], Iterable[str]]

@@ -19,20 +19,6 @@ from eval_toolkit._internal.display import Displayed
 from eval_toolkit.inference import ProportionInterval, wilson_interval
 from eval_toolkit.leakage.eda._texts import checked_text, present
 
-__all__ = [
-    "LeetspeakCounts",
-    "ObfuscationProfile",
-    "analyze_obfuscation",
-    "count_invisible_chars",
-    "has_high_entropy_alnum_run",
-    "has_rot13_marker",
-    "is_leeted_token",
-    "leetspeak_counts",
-    "nfkc_changed",
-    "nfkc_char_delta",
-    "shannon_entropy",
-]
-
 _INVISIBLE = {"Cc", "Cf", "Cs"}
 _FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # letters and marks that are invisible
 _VARIATION_SELECTORS = (range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))

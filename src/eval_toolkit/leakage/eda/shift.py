@@ -26,15 +26,6 @@ from eval_toolkit.leakage.eda.discrepancy import (
 )
 from eval_toolkit.seeds import SeedLike, derive_seed, resolve_seed
 
-__all__ = [
-    "DistributionShift",
-    "NeighbourPurity",
-    "ProxyADistance",
-    "distribution_shift",
-    "knn_purity",
-    "proxy_a_distance",
-]
-
 _BLOCK = 512
 """Number of rows per block of the distance matrix."""
 _UNDECIDED = 1e-9

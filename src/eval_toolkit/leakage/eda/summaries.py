@@ -16,16 +16,6 @@ from eval_toolkit.leakage.eda._texts import present
 from eval_toolkit.leakage.eda.obfuscation import ObfuscationProfile, analyze_obfuscation
 from eval_toolkit.slices import EvalSlice
 
-__all__ = [
-    "ClassBalance",
-    "LengthQuantiles",
-    "Quantiles",
-    "SplitSummary",
-    "class_balance",
-    "length_quantiles",
-    "summarize_split",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ClassBalance(Displayed):

@@ -13,8 +13,6 @@ from eval_toolkit.models.embedded.weights import Weights, load_weights
 from eval_toolkit.models.messages import Message, read_messages
 from eval_toolkit.models.requests import Request
 
-__all__ = ["EmbeddedModel"]
-
 
 class EmbeddedModel(BatchedModel):
     """SmolLM2-135M-Instruct in float32 numpy, loaded on first use.

@@ -26,8 +26,6 @@ from eval_toolkit.models.huggingface.tokenizer import HubTokenizer
 from eval_toolkit.models.requests import Request
 from eval_toolkit.plugins import origin_in_force
 
-__all__ = ["HuggingFaceModel"]
-
 _DTYPES = ("float32", "float16", "bfloat16")
 
 

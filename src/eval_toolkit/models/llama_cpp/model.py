@@ -19,8 +19,6 @@ from eval_toolkit.models.llama_cpp.engine import Engine
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Request
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 
-__all__ = ["LlamaCppModel"]
-
 _SEEDS = (1 << 32) - 1
 """Number of valid seeds: llama.cpp uses 32 bits, and the largest value means a random seed."""
 

@@ -17,8 +17,6 @@ from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.llama_cpp.engine import start_server
 
-__all__ = ["LlamaCppServer"]
-
 _CHILD = "from eval_toolkit.models.llama_cpp.server import _serve; _serve()"
 
 

@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.models.openai_compatible.endpoint import Totals
-    from eval_toolkit.models.openai_compatible.model import OpenAICompatible
-    from eval_toolkit.models.openai_compatible.report import Capability, EndpointReport
+    from eval_toolkit.models.openai_compatible.endpoint import *
+    from eval_toolkit.models.openai_compatible.model import *
+    from eval_toolkit.models.openai_compatible.report import *
 
-__all__ = ["Capability", "EndpointReport", "OpenAICompatible", "Totals"]
-
-__getattr__ = names_on_use(
+__all__, __getattr__ = names_on_use(
     __name__,
     {
         "endpoint": "Totals",

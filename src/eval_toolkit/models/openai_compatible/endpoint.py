@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
     from eval_toolkit.models.prices import Spending
 
-__all__ = ["Address", "Endpoint", "Reply", "Totals", "run_all"]
-
 T = TypeVar("T")
 
 OPENAI_HOST = "api.openai.com"

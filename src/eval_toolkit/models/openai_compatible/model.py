@@ -42,8 +42,6 @@ if TYPE_CHECKING:  # not needed for generation
     from eval_toolkit.models.openai_compatible.scoring import Once, Scoring, Server, Work
     from eval_toolkit.models.openai_compatible.single import SingleTokens
 
-__all__ = ["OpenAICompatible"]
-
 _DEFAULT_KEY = "OPENAI_API_KEY"
 _GUESS_TOKENS = 256
 """Estimated tokens of an answer without a limit, for the budget until the server counts them."""

@@ -12,8 +12,6 @@ from eval_toolkit.models.openai_compatible.scoring import Server, WholeText
 from eval_toolkit.models.openai_compatible.wire import garbled
 from eval_toolkit.models.requests import GenerateRequest
 
-__all__ = ["Capability", "EndpointReport", "examine"]
-
 CUE = "A B C D E"
 _GENERATE = ("chat", "completions")
 

@@ -11,25 +11,12 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.models.responses.fields import ErrorInfo, ResponseType, Usage
-    from eval_toolkit.models.responses.raw import RawCompletion, RawLoglikelihood
-    from eval_toolkit.models.responses.reasoning import REASONING_TAGS, ReplyParts, split_reasoning
-    from eval_toolkit.models.responses.samples import Completion, Loglikelihood
+    from eval_toolkit.models.responses.fields import *
+    from eval_toolkit.models.responses.raw import *
+    from eval_toolkit.models.responses.reasoning import *
+    from eval_toolkit.models.responses.samples import *
 
-__all__ = [
-    "REASONING_TAGS",
-    "Completion",
-    "ErrorInfo",
-    "Loglikelihood",
-    "RawCompletion",
-    "RawLoglikelihood",
-    "ReplyParts",
-    "ResponseType",
-    "Usage",
-    "split_reasoning",
-]
-
-__getattr__ = names_on_use(
+__all__, __getattr__ = names_on_use(
     __name__,
     {
         "samples": "Completion Loglikelihood",

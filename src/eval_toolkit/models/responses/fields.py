@@ -12,18 +12,6 @@ from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.models.messages import read_messages
 
-__all__ = [
-    "ABSENT",
-    "ErrorInfo",
-    "Fields",
-    "ResponseType",
-    "Usage",
-    "count",
-    "encoded_numbers",
-    "one",
-    "storable",
-]
-
 ABSENT: Any = object()
 _NEGATIVE_INFINITY = "-inf"
 """Text for -inf, the log-probability of impossible choices, which strict JSON cannot express."""

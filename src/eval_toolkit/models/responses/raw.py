@@ -23,8 +23,6 @@ from eval_toolkit.models.responses.reasoning import (
     split_reasoning,
 )
 
-__all__ = ["RawCompletion", "RawLoglikelihood", "Scored"]
-
 _ROUNDING = 1e-6
 """Tolerance for positive log-probabilities, which count as 0."""
 

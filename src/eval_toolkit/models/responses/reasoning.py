@@ -13,16 +13,6 @@ from typing import Any, TypeAlias
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 
-__all__ = [
-    "CUT_OFF",
-    "REASONING_TAGS",
-    "ReplyParts",
-    "Tags",
-    "checked_tags",
-    "cut_off_notes",
-    "split_reasoning",
-]
-
 Tags: TypeAlias = Sequence[tuple[str, str]]
 """Pairs of opening and closing tags around reasoning."""
 REASONING_TAGS: tuple[tuple[str, str], ...] = (

@@ -16,8 +16,6 @@ from eval_toolkit.models.responses.fields import (
 )
 from eval_toolkit.models.responses.raw import RawLoglikelihood, Scored
 
-__all__ = ["Completion", "Loglikelihood"]
-
 
 class _Answered(Fields):
     """Common fields of answers with samples."""

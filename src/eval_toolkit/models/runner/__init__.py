@@ -5,28 +5,13 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.models.runner.engine import run_jobs, run_jobs_async
-    from eval_toolkit.models.runner.jobs import Job, JobResult, JobResults
-    from eval_toolkit.models.runner.journal import Entries, Entry, Journal
-    from eval_toolkit.models.runner.progress import Progress
-    from eval_toolkit.models.runner.stored import read_entries, read_outcomes, to_columns
+    from eval_toolkit.models.runner.engine import *
+    from eval_toolkit.models.runner.jobs import *
+    from eval_toolkit.models.runner.journal import *
+    from eval_toolkit.models.runner.progress import *
+    from eval_toolkit.models.runner.stored import *
 
-__all__ = [
-    "Entries",
-    "Entry",
-    "Job",
-    "JobResult",
-    "JobResults",
-    "Journal",
-    "Progress",
-    "read_entries",
-    "read_outcomes",
-    "run_jobs",
-    "run_jobs_async",
-    "to_columns",
-]
-
-__getattr__ = names_on_use(
+__all__, __getattr__ = names_on_use(
     __name__,
     {
         "engine": "run_jobs run_jobs_async",

@@ -31,8 +31,6 @@ from eval_toolkit.models.runner.journal import Entries, Entry, Journal
 from eval_toolkit.models.runner.progress import OnProgress, Tally
 from eval_toolkit.protocols import Model
 
-__all__ = ["CONCURRENCY", "run_jobs", "run_jobs_async"]
-
 CONCURRENCY = 16
 """Number of concurrent requests if neither the caller nor the model specifies one."""
 _ABOUT_THE_PROMPT = frozenset({"too_long", "refused"})

@@ -13,14 +13,6 @@ from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.models.runner.lines import check_version, parsed_line, request_of
 
-__all__ = [
-    "JournalEntry",
-    "JournalSoFar",
-    "RequestCounts",
-    "last_entries",
-    "read_on",
-]
-
 _JUDGE = "judge:"
 _MAX_TEXT = 2_000
 _MAX_REASON = 300

@@ -11,8 +11,6 @@ from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, 
 from eval_toolkit.models.responses import ErrorInfo
 from eval_toolkit.models.runner.progress import Progress
 
-__all__ = ["Job", "JobResult", "JobResults", "Key"]
-
 Key: TypeAlias = tuple[str, int, str]
 """Unit, attempt, step."""
 

@@ -32,8 +32,6 @@ from eval_toolkit.models.runner.lines import (
     sealed_line,
 )
 
-__all__ = ["Entries", "Entry", "Journal"]
-
 _TAIL = 1 << 16
 
 

@@ -10,8 +10,6 @@ from typing import Any, TypeAlias
 from eval_toolkit.models.patience import Patience
 from eval_toolkit.models.payloads import Response
 
-__all__ = ["OnProgress", "Progress", "Tally"]
-
 _WINDOW_S = 10.0
 _TELL_EVERY_S = 0.1
 

@@ -18,8 +18,6 @@ from eval_toolkit.models.responses import ErrorInfo
 from eval_toolkit.models.runner.jobs import Job, JobResult, Key
 from eval_toolkit.models.runner.journal import Entry
 
-__all__ = ["COLUMNS", "RESPONSES", "read_entries", "read_outcomes", "to_columns"]
-
 RESPONSES = "responses.parquet"
 COLUMNS = (
     "unit_id",

@@ -9,69 +9,19 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.report.plots._charts import Chart
-    from eval_toolkit.report.plots.confusion import plot_confusion_matrix_grid
-    from eval_toolkit.report.plots.curves import (
-        plot_pr_curve,
-        plot_roc_curve,
-        plot_threshold_curves,
-    )
-    from eval_toolkit.report.plots.distributions import (
-        plot_bootstrap_distribution,
-        plot_pareto_frontier,
-    )
-    from eval_toolkit.report.plots.forests import (
-        plot_differences,
-        plot_forest,
-        plot_lift_ci,
-        plot_metric_bars,
-    )
-    from eval_toolkit.report.plots.heatmap import plot_slice_metric_heatmap
-    from eval_toolkit.report.plots.probabilities import (
-        plot_reliability_diagram,
-        plot_score_histograms,
-    )
-    from eval_toolkit.report.plots.saving import save_figure
-    from eval_toolkit.report.plots.style import (
-        DEFAULT_FIGSIZE,
-        NEUTRALS,
-        PALETTE,
-        PLOT_STYLE,
-        make_palette,
-        set_plot_style,
-    )
-    from eval_toolkit.report.plots.survival import plot_survival, plot_survival_curves
-    from eval_toolkit.report.plots.thinning import step_vertices, thin_curve
+    from eval_toolkit.report.plots._charts import *
+    from eval_toolkit.report.plots.confusion import *
+    from eval_toolkit.report.plots.curves import *
+    from eval_toolkit.report.plots.distributions import *
+    from eval_toolkit.report.plots.forests import *
+    from eval_toolkit.report.plots.heatmap import *
+    from eval_toolkit.report.plots.probabilities import *
+    from eval_toolkit.report.plots.saving import *
+    from eval_toolkit.report.plots.style import *
+    from eval_toolkit.report.plots.survival import *
+    from eval_toolkit.report.plots.thinning import *
 
-__all__ = [
-    "DEFAULT_FIGSIZE",
-    "NEUTRALS",
-    "PALETTE",
-    "PLOT_STYLE",
-    "Chart",
-    "make_palette",
-    "plot_bootstrap_distribution",
-    "plot_confusion_matrix_grid",
-    "plot_differences",
-    "plot_forest",
-    "plot_lift_ci",
-    "plot_metric_bars",
-    "plot_pareto_frontier",
-    "plot_pr_curve",
-    "plot_reliability_diagram",
-    "plot_roc_curve",
-    "plot_score_histograms",
-    "plot_slice_metric_heatmap",
-    "plot_survival",
-    "plot_survival_curves",
-    "plot_threshold_curves",
-    "save_figure",
-    "set_plot_style",
-    "step_vertices",
-    "thin_curve",
-]
-
-__getattr__ = names_on_use(
+__all__, __getattr__ = names_on_use(
     __name__,
     {
         "_charts": "Chart",

@@ -20,8 +20,6 @@ from eval_toolkit.report.plots._charts import (
 )
 from eval_toolkit.report.plots.style import NEUTRALS, PALETTE
 
-__all__ = ["plot_confusion_matrix_grid"]
-
 _COLUMNS = 3
 _DARK = {1: 0.65, 0: 0.9}
 """Row share above which text is light: key 1 for correct cells (blue), 0 for wrong ones (red)."""

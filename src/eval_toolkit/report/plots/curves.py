@@ -34,8 +34,6 @@ from eval_toolkit.report.plots._rates import (
 from eval_toolkit.report.plots.style import PALETTE
 from eval_toolkit.report.plots.thinning import step_vertices, thin_curve
 
-__all__ = ["plot_pr_curve", "plot_roc_curve", "plot_threshold_curves"]
-
 
 def plot_roc_curve(
     y_true: ArrayLike,

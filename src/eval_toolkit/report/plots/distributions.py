@@ -22,8 +22,6 @@ from eval_toolkit.report.plots._charts import (
 )
 from eval_toolkit.report.plots.style import NEUTRALS, PALETTE
 
-__all__ = ["plot_bootstrap_distribution", "plot_pareto_frontier"]
-
 
 def plot_bootstrap_distribution(
     deltas: ArrayLike,

@@ -8,8 +8,6 @@ from eval_toolkit.report.plots._charts import Chart, altair, finished, heading
 from eval_toolkit.report.plots._estimates import Estimate, estimates
 from eval_toolkit.report.plots._forest_rows import Rows
 
-__all__ = ["plot_differences", "plot_forest", "plot_lift_ci", "plot_metric_bars"]
-
 _ROW = 0.34
 """Row height in inches."""
 

@@ -20,8 +20,6 @@ from eval_toolkit.report.plots._charts import (
 )
 from eval_toolkit.report.plots.style import NEUTRALS, PALETTE
 
-__all__ = ["plot_slice_metric_heatmap"]
-
 _DARK = 0.55
 """Share of the colour range above which text is light."""
 

@@ -23,8 +23,6 @@ from eval_toolkit.report.plots._charts import (
 )
 from eval_toolkit.report.plots.style import PALETTE
 
-__all__ = ["plot_reliability_diagram", "plot_score_histograms"]
-
 _STRIP = 0.2
 """Height of the bar strip of counts below a reliability diagram, in units of the rate axis."""
 

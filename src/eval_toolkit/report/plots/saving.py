@@ -20,8 +20,6 @@ from eval_toolkit.report.plots._charts import altair
 from eval_toolkit.report.plots.static_images import picture
 from eval_toolkit.report.plots.style import PLOT_STYLE
 
-__all__ = ["save_figure"]
-
 _SUFFIXES = frozenset({".png", ".pdf", ".svg"})
 _PNG_HEAD = 8 + 25
 """Number of bytes of the PNG signature and header chunk."""

@@ -8,15 +8,6 @@ from typing import Any
 from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = [
-    "DEFAULT_FIGSIZE",
-    "NEUTRALS",
-    "PALETTE",
-    "PLOT_STYLE",
-    "make_palette",
-    "set_plot_style",
-]
-
 PALETTE: Mapping[str, str] = MappingProxyType(
     {
         "negative": "#004488",

@@ -24,8 +24,6 @@ from eval_toolkit.report.plots._charts import (
 from eval_toolkit.report.plots.style import NEUTRALS, PALETTE
 from eval_toolkit.report.plots.thinning import step_vertices, thin_curve, thin_together
 
-__all__ = ["plot_survival", "plot_survival_curves"]
-
 _COLUMNS = ("times", "n_at_risk", "n_events", "survival", "ci_low", "ci_high")
 _MAX_COUNTS = 12
 """Maximum number of numbers at risk that fit side by side."""

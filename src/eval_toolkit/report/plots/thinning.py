@@ -9,8 +9,6 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["TOLERANCE", "step_vertices", "thin_curve", "thin_together"]
-
 TOLERANCE = 1e-3
 """Maximum deviation of a thinned curve, as a share of the ranges of x and y."""
 

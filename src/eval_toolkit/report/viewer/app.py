@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["ROUTES", "create_app"]
-
 ROUTES = (
     ("/", "runs_page:show", "runs"),
     ("/runs/{key}", "run_page:show", "run"),

@@ -15,8 +15,6 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.report.viewer.app import create_app
 from eval_toolkit.report.viewer.security import new_token
 
-__all__ = ["ADDRESS", "serve"]
-
 ADDRESS = "127.0.0.1"
 
 

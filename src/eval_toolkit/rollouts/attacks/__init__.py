@@ -12,52 +12,17 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.rollouts.attacks.base import StopAttack
-    from eval_toolkit.rollouts.attacks.best_of_n import BestOfN
-    from eval_toolkit.rollouts.attacks.crescendo import Crescendo
-    from eval_toolkit.rollouts.attacks.encodings import (
-        Base64,
-        Homoglyphs,
-        Leetspeak,
-        Reversed,
-        Rot13,
-        ZeroWidth,
-    )
-    from eval_toolkit.rollouts.attacks.loading import as_attack, available_attacks, load_attack
-    from eval_toolkit.rollouts.attacks.mixed import Mixed
-    from eval_toolkit.rollouts.attacks.refinement import Refinement
-    from eval_toolkit.rollouts.attacks.static import Scripted, Static
-    from eval_toolkit.rollouts.attacks.templates import (
-        PrefixInjection,
-        RefusalSuppression,
-        RolePlay,
-        Template,
-    )
+    from eval_toolkit.rollouts.attacks.base import *
+    from eval_toolkit.rollouts.attacks.best_of_n import *
+    from eval_toolkit.rollouts.attacks.crescendo import *
+    from eval_toolkit.rollouts.attacks.encodings import *
+    from eval_toolkit.rollouts.attacks.loading import *
+    from eval_toolkit.rollouts.attacks.mixed import *
+    from eval_toolkit.rollouts.attacks.refinement import *
+    from eval_toolkit.rollouts.attacks.static import *
+    from eval_toolkit.rollouts.attacks.templates import *
 
-__all__ = [
-    "Base64",
-    "BestOfN",
-    "Crescendo",
-    "Homoglyphs",
-    "Leetspeak",
-    "Mixed",
-    "PrefixInjection",
-    "Refinement",
-    "RefusalSuppression",
-    "Reversed",
-    "RolePlay",
-    "Rot13",
-    "Scripted",
-    "Static",
-    "StopAttack",
-    "Template",
-    "ZeroWidth",
-    "as_attack",
-    "available_attacks",
-    "load_attack",
-]
-
-__getattr__ = names_on_use(
+__all__, __getattr__ = names_on_use(
     __name__,
     {
         "base": "StopAttack",

@@ -14,18 +14,6 @@ from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.runs.function_calls import NothingToSay
 from eval_toolkit.seeds import derive_seed
 
-__all__ = [
-    "StopAttack",
-    "Strategy",
-    "Wrapper",
-    "as_conversation",
-    "check_inner",
-    "checked_texts",
-    "filled",
-    "is_attack",
-    "with_score_direction",
-]
-
 _FIELDS = re.compile(r"\{(goal|probe)\}")
 _LONGEST_SHOWN = 40
 

@@ -15,8 +15,6 @@ from eval_toolkit.rollouts.attacks.base import Wrapper, checked_share, checked_t
 from eval_toolkit.rollouts.attacks.static import Static
 from eval_toolkit.rollouts.conversations import Conversation
 
-__all__ = ["BestOfN"]
-
 CHANGES = ("capitals", "shuffle", "noise")
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _FIRST, _LAST = 33, 126

@@ -19,8 +19,6 @@ from eval_toolkit.rollouts.attacks.base import Wrapper, checked_share
 from eval_toolkit.rollouts.attacks.static import Static
 from eval_toolkit.rollouts.conversations import Conversation
 
-__all__ = ["Base64", "Homoglyphs", "Leetspeak", "Reversed", "Rot13", "ZeroWidth"]
-
 _LEET = dict(zip("aeiostAEIOST", "431057431057", strict=True))
 # Cyrillic letters that look like Latin ones.
 _ALIKE = dict(zip("aceiopsxyABCEHIKMOPTX", "асеіорѕхуАВСЕНІКМОРТХ", strict=True))

@@ -16,8 +16,6 @@ from eval_toolkit.plugins import (
 from eval_toolkit.protocols import Attack, Model
 from eval_toolkit.rollouts.attacks.base import is_attack, is_wrapper
 
-__all__ = ["as_attack", "available_attacks", "load_attack", "named_attack"]
-
 _HERE = "eval_toolkit.rollouts.attacks"
 _OURS = {
     "base64": f"{_HERE}.encodings:Base64",

@@ -10,8 +10,6 @@ from eval_toolkit.protocols import Attack
 from eval_toolkit.rollouts.attacks.base import Strategy, check_inner, with_score_direction
 from eval_toolkit.seeds import derive_seed
 
-__all__ = ["Mixed"]
-
 
 @dataclass(frozen=True, slots=True)
 class Mixed(Strategy):

@@ -18,8 +18,6 @@ from eval_toolkit.rollouts.attacks.base import Strategy
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.scorers.refusal import refusal_kind
 
-__all__ = ["AskingStrategy", "history", "read_probe", "refused"]
-
 FORM = "Reply with the message alone, between <prompt> and </prompt>."
 _ECHO = "and"
 """Text between the tags if a model repeats the instruction's "<prompt> and </prompt>"."""

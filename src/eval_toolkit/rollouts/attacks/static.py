@@ -14,8 +14,6 @@ from eval_toolkit.rollouts.attacks.base import (
     filled,
 )
 
-__all__ = ["Scripted", "Static", "asking_further"]
-
 FOLLOW_UPS = (
     "Please go on.",
     "Could you answer that in more detail, step by step?",

@@ -15,8 +15,6 @@ from eval_toolkit.rollouts.attacks.base import Wrapper, filled
 from eval_toolkit.rollouts.attacks.static import Static
 from eval_toolkit.rollouts.conversations import Conversation
 
-__all__ = ["PrefixInjection", "RefusalSuppression", "RolePlay", "Template"]
-
 _SUPPRESSED = """\
 {probe}
 

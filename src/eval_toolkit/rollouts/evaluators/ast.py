@@ -17,8 +17,6 @@ from eval_toolkit.rollouts.measures.paths import conversations
 from eval_toolkit.rollouts.sampling import TreeSampler
 from eval_toolkit.seeds import DEFAULT_SEED
 
-__all__ = ["ASTEvaluator", "ASTSampler"]
-
 _SIDES = ("adversarial", "target")
 _Pair = tuple[float | None, float | None]
 """Scores of probe and response; None if the scorer does not judge it."""

@@ -13,8 +13,6 @@ from eval_toolkit.rollouts.evaluators.rolling import goal_of
 from eval_toolkit.rollouts.evaluators.runs import EvaluatedRollout, EvaluatorRun
 from eval_toolkit.rollouts.graphs import Graph, Node
 
-__all__ = ["rollouts_json"]
-
 
 def rollouts_json(
     rollouts: Any,

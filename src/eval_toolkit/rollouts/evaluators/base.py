@@ -33,15 +33,13 @@ from eval_toolkit.rollouts.evaluators.runs import (
     identities,
 )
 from eval_toolkit.rollouts.evaluators.specs import is_first_turn, mean_specs, of_shares
-from eval_toolkit.rollouts.graphs import Graph, as_graph
+from eval_toolkit.rollouts.graphs import ActionT, Graph, StateT, as_graph
 from eval_toolkit.runs.driver import drive
 from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.scorecards import Records
 
 __all__ = ["Evaluator", "EvaluatorRun", "GraphMetrics", "JSONLike", "RolloutCountError"]
 
-StateT = TypeVar("StateT")
-ActionT = TypeVar("ActionT")
 SeedT = TypeVar("SeedT")
 
 

@@ -15,17 +15,6 @@ from eval_toolkit.rollouts.seeds import SeedPrompt, seed_prompts
 from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.scorecards import Records, Scorecard
 
-__all__ = [
-    "EvaluatedRollout",
-    "EvaluatorRun",
-    "GraphMetrics",
-    "Identity",
-    "JSONLike",
-    "identities",
-    "metric_distributions",
-    "records_of",
-]
-
 JSONLike: TypeAlias = dict[str, Any] | list[Any]
 """Nested dicts and lists of JSON values."""
 

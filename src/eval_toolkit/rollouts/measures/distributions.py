@@ -17,15 +17,6 @@ from eval_toolkit.rollouts.graphs import ENDED, Graph, Node
 from eval_toolkit.rollouts.measures.columns import Detector, detector_of
 from eval_toolkit.scorecards import Records, unit_starts
 
-__all__ = [
-    "column_distributions",
-    "describe",
-    "histogram",
-    "seed_table",
-    "turn_latencies",
-    "turn_table",
-]
-
 _BINS = 10
 _Weighted: TypeAlias = tuple[Node[Any, Any], float]
 

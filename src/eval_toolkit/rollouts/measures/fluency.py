@@ -19,8 +19,6 @@ from eval_toolkit.models.runner import Job, JobResult, run_jobs
 from eval_toolkit.protocols import Model
 from eval_toolkit.rollouts.graphs import ENDED, Graph
 
-__all__ = ["ProbePerplexity", "perplexity", "probe_perplexity"]
-
 
 @dataclass(frozen=True, slots=True)
 class ProbePerplexity(Displayed):

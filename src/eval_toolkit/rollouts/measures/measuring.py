@@ -47,8 +47,6 @@ from eval_toolkit.rollouts.measures.paths import (
 from eval_toolkit.rollouts.seeds import SeedPrompt, seed_prompts
 from eval_toolkit.scorecards import Records
 
-__all__ = ["POLICIES", "check_columns", "measure_rollouts", "seeds_by_id"]
-
 POLICIES = ("expectation", "first", "best", "all leaves")
 """Policies for weighting the conversations of a rollout with branches."""
 

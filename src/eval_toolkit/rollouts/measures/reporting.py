@@ -20,8 +20,6 @@ from eval_toolkit.rollouts.seeds import SeedPrompt
 from eval_toolkit.scorecards import Records, Scorecard
 from eval_toolkit.scorecards.policies import with_error_policies
 
-__all__ = ["compare_survival", "rollout_metrics", "rollout_scorecard", "survival"]
-
 _RATE = (0.0, 1.0)
 _COUNT = (0.0, math.inf)
 _NO_BOUNDS = (-math.inf, math.inf)

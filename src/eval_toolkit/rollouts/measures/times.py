@@ -28,8 +28,6 @@ from eval_toolkit.rollouts.measures.paths import (
 )
 from eval_toolkit.rollouts.seeds import SeedPrompt
 
-__all__ = ["SurvivalRows", "common_policy", "deepest", "followed", "survival_rows"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SurvivalRows:

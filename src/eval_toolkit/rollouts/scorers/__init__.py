@@ -10,51 +10,17 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.rollouts.scorers.base import (
-        as_text_scorer,
-        check_scorers,
-        is_event,
-        requests_through,
-        unwrapped,
-        with_mode,
-        with_threshold,
-    )
-    from eval_toolkit.rollouts.scorers.cached import CachedScorer
-    from eval_toolkit.rollouts.scorers.checking import (
-        checked_categories,
-        checked_scores,
-        checked_turns,
-    )
-    from eval_toolkit.rollouts.scorers.huggingface import HuggingFaceScorer
-    from eval_toolkit.rollouts.scorers.judged import JudgeScorer
-    from eval_toolkit.rollouts.scorers.keywords import KeywordScorer, PatternScorer
-    from eval_toolkit.rollouts.scorers.loading import available_scorers, load_scorer
-    from eval_toolkit.rollouts.scorers.refusal import RefusalScorer
-    from eval_toolkit.rollouts.scorers.toxicity import ToxicityScorer
+    from eval_toolkit.rollouts.scorers.base import *
+    from eval_toolkit.rollouts.scorers.cached import *
+    from eval_toolkit.rollouts.scorers.checking import *
+    from eval_toolkit.rollouts.scorers.huggingface import *
+    from eval_toolkit.rollouts.scorers.judged import *
+    from eval_toolkit.rollouts.scorers.keywords import *
+    from eval_toolkit.rollouts.scorers.loading import *
+    from eval_toolkit.rollouts.scorers.refusal import *
+    from eval_toolkit.rollouts.scorers.toxicity import *
 
-__all__ = [
-    "CachedScorer",
-    "HuggingFaceScorer",
-    "JudgeScorer",
-    "KeywordScorer",
-    "PatternScorer",
-    "RefusalScorer",
-    "ToxicityScorer",
-    "as_text_scorer",
-    "available_scorers",
-    "check_scorers",
-    "checked_categories",
-    "checked_scores",
-    "checked_turns",
-    "is_event",
-    "load_scorer",
-    "requests_through",
-    "unwrapped",
-    "with_mode",
-    "with_threshold",
-]
-
-__getattr__ = names_on_use(
+__all__, __getattr__ = names_on_use(
     __name__,
     {
         "base": (

@@ -11,22 +11,6 @@ from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.protocols import TextScorer
 
-__all__ = [
-    "MODES",
-    "Wrapping",
-    "as_text_scorer",
-    "categories_of",
-    "check_ready",
-    "check_scorers",
-    "is_event",
-    "mode_of",
-    "requests_through",
-    "takes_turns",
-    "unwrapped",
-    "with_mode",
-    "with_threshold",
-]
-
 MODES = ("turn", "cumulative", "final")
 _COLUMNS = ("mean", "max", "min", "last", "probe_mean")
 """Suffixes of a scorer's columns in `measure_rollouts`."""

@@ -16,8 +16,6 @@ from eval_toolkit.rollouts.scorers.checking import (
     text_list,
 )
 
-__all__ = ["CachedScorer"]
-
 _MOST = 200_000
 """Default maximum number of cached texts; they take about 35 MB."""
 

@@ -21,16 +21,6 @@ from eval_toolkit.graders.base import Grade
 from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.scorers.base import categories_of
 
-__all__ = [
-    "Scored",
-    "checked_categories",
-    "checked_scores",
-    "checked_turns",
-    "failure_line",
-    "numbers_only",
-    "text_list",
-]
-
 Scored: TypeAlias = float | str
 """Score, or the reason for its absence: "error: …" or "skipped: …"."""
 _LONGEST_REASON = 200

@@ -21,8 +21,6 @@ from eval_toolkit.rollouts.graphs import Node
 from eval_toolkit.rollouts.scorers.base import is_event, takes_turns
 from eval_toolkit.rollouts.scorers.checking import checked_scores
 
-__all__ = ["SHORTEST_RUN", "echo_share", "mark_echoes", "without_echo"]
-
 SHORTEST_RUN = 4
 """Minimum number of consecutive words that count as repeated.
 

@@ -13,8 +13,6 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
 from eval_toolkit.models.hub import hub_quietly
 from eval_toolkit.models.huggingface.loading import Source, load_tokenizer
 
-__all__ = ["HuggingFaceScorer"]
-
 _FEATURE = "HuggingFaceScorer"
 
 

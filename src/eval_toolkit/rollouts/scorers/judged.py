@@ -19,8 +19,6 @@ from eval_toolkit.rollouts.scorers.base import MODES
 from eval_toolkit.rollouts.scorers.checking import Scored, failure_line, numbers_only
 from eval_toolkit.runs.context import Asker
 
-__all__ = ["Asks", "JudgeScorer", "TurnKey", "completion_of"]
-
 TurnKey: TypeAlias = tuple[str, int, str]
 """Unit, attempt and position of a turn in its rollout, e.g. "0.1"."""
 

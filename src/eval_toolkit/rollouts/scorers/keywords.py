@@ -15,8 +15,6 @@ from eval_toolkit.graders.judges.keywords import KeywordJudge, plain_text
 from eval_toolkit.rollouts.scorers.base import MODES
 from eval_toolkit.rollouts.scorers.checking import Scored, numbers_only
 
-__all__ = ["KeywordScorer", "PatternScorer"]
-
 
 @dataclass(frozen=True, slots=True)
 class KeywordScorer:

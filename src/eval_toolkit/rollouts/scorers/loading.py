@@ -16,8 +16,6 @@ from eval_toolkit.plugins import (
 from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.scorers.base import MODES, as_text_scorer
 
-__all__ = ["available_scorers", "load_scorer"]
-
 _KIND = "text_scorers"
 _HERE = "eval_toolkit.rollouts.scorers"
 _OURS = {

@@ -13,8 +13,6 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders.base import options_version
 from eval_toolkit.graders.judges.keywords import DISAPPROVAL_PHRASES, REFUSAL_PHRASES, plain_text
 
-__all__ = ["RefusalKind", "RefusalScorer", "refusal_kind"]
-
 RefusalKind: TypeAlias = Literal["full", "partial", "none"]
 
 # Phrases about anything ("the shoes are not comfortable"); only first-person forms are listed

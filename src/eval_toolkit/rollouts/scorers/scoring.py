@@ -22,8 +22,6 @@ from eval_toolkit.rollouts.scorers.checking import (
 )
 from eval_toolkit.rollouts.scorers.echoes import mark_echoes
 
-__all__ = ["score_nodes"]
-
 _NO_REPLY = "skipped: no reply"
 _EMPTY = "skipped: empty reply"
 

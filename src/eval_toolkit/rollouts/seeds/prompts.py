@@ -14,8 +14,6 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColu
 from eval_toolkit.rollouts.seeds.files import Item, read_items
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 
-__all__ = ["SeedPrompt", "load_seeds", "seed_columns", "seed_notes", "seed_prompts"]
-
 _ID_DIGITS = 16
 _TEXTS = ("prompt", "id", "topic", "category", "target")
 _COLUMNS: dict[str, tuple[tuple[str, ...], ...]] = {

@@ -10,8 +10,6 @@ from eval_toolkit.rollouts.seeds.prompts import SeedPrompt
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.units import Unit, kept_text
 
-__all__ = ["seed_units", "seeds_of"]
-
 _COLUMNS = ("unit_id", "input", "topic", "category", "target", "safe", "content_hash")
 _SAFE = {-1: None, 0: False, 1: True}
 

@@ -17,8 +17,6 @@ from eval_toolkit.tasks.lm_eval.files import merged, read_config
 from eval_toolkit.tasks.lm_eval.task import LmEvalTask
 from eval_toolkit.tasks.types import Item, Sample
 
-__all__ = ["LmEvalGroup", "members_of", "primary_metrics"]
-
 _OF_GROUP = ("group", "group_alias", "task", "aggregate_metric_list", "metadata", "tag")
 
 

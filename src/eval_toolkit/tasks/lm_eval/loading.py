@@ -18,8 +18,6 @@ from eval_toolkit.tasks.lm_eval.groups import (
 )
 from eval_toolkit.tasks.lm_eval.task import LmEvalTask
 
-__all__ = ["load_lm_eval_task"]
-
 
 def load_lm_eval_task(
     path: str | Path,

@@ -20,8 +20,6 @@ from eval_toolkit.tasks.lm_eval.shots import drawn_for, drawn_in_turn
 from eval_toolkit.tasks.lm_eval.templates import choices_of, resolved, target_of, text_of
 from eval_toolkit.tasks.types import NO_SUBJECT, Item, Part, Sample
 
-__all__ = ["LmEvalTask"]
-
 _SAMPLES = "fewshot_config.samples"
 """Name of the example split if the file itself contains the examples."""
 

@@ -15,8 +15,6 @@ from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.declared import read_tables
 from eval_toolkit.tasks.loading import named_task
 
-__all__ = ["Aggregate", "Leaf", "Suite", "load_suite"]
-
 OF_TASKS = (
     *("data", "num_fewshot", "subjects", "seed", "revision", "shuffle_choices"),
     "user_prompt_suffix",

@@ -28,8 +28,6 @@ from eval_toolkit.tasks.planning import decoding_of, estimate
 from eval_toolkit.tasks.running import run_task
 from eval_toolkit.tasks.suites.declared import Aggregate, Leaf, Suite, made_task, run_options
 
-__all__ = ["SuiteRun", "SuiteValue", "run_suite"]
-
 SUITE_FILE = "suite.json"
 
 

@@ -20,8 +20,6 @@ from eval_toolkit.models.wheels import (
 from eval_toolkit.rollouts.scorers.toxicity.network import Network
 from eval_toolkit.rollouts.scorers.toxicity.words import Vocabulary, kept_words
 
-__all__ = ["fetch_toxicity", "load_classifier", "toxicity_path"]
-
 _WHEEL = "toxic-comment-classifier==0.3.0"
 _WHEEL_SHA256 = "e5af0f052dbb0493d585b5b486dd9b61ec13d54c0e3e2ad93c519114bb404948"
 _FOLDER = "toxic-comment-classifier-0.3.0"

@@ -13,8 +13,6 @@ from eval_toolkit.graders.base import options_version
 from eval_toolkit.rollouts.scorers.toxicity.fetching import load_classifier
 from eval_toolkit.rollouts.scorers.toxicity.network import LENGTH
 
-__all__ = ["LABELS", "ToxicityScorer"]
-
 LABELS = ("toxic", "severe_toxic", "obscene", "threat", "insult", "identity_hate")
 """Labels of the classifier: those of the Jigsaw comments on Wikipedia's talk pages."""
 _UNJUDGED = "skipped: the classifier knows none of its words"
