@@ -1,6 +1,5 @@
 """Read labelled rows of a file as a slice, for commands that examine data."""
 
-import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from eval_toolkit._internal.hashing import sha256_text
 from eval_toolkit._internal.tables import FileFormat, LabelMap, Rows, read_rows
 from eval_toolkit._internal.times import read_times
 from eval_toolkit._internal.validation import BoolArray
-from eval_toolkit.cli._options import file_options, label_options
+from eval_toolkit.cli._options import file_options, label_options, passing
 from eval_toolkit.cli._text import in_options
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.loaders.columns import IDS, LABELS, NoUsualColumnError, label_column, named_column
@@ -81,39 +80,36 @@ class Data:
         return f"{self.rows.n} rows{positive}"
 
 
-def data_options(command: _Command) -> _Command:
-    """Add the options of input columns and formats; the command gets ``reading``."""
-
-    @click.option(
-        "--text",
-        metavar="COLUMN",
-        multiple=True,
-        help=(
-            f"Text column; by default one of {', '.join(TEXTS)}. Several columns are compared "
-            f"by value."
+data_options = passing(
+    "reading",
+    Reading,
+    (
+        click.option(
+            "--text",
+            metavar="COLUMN",
+            multiple=True,
+            help=(
+                f"Text column; by default one of {', '.join(TEXTS)}. Several columns are compared "
+                f"by value."
+            ),
         ),
-    )
-    @click.option(
-        "--label",
-        metavar="COLUMN",
-        help=f"Label column; by default {', '.join(LABELS)}, or a similar name such as class.",
-    )
-    @click.option(
-        "--group",
-        metavar="COLUMN",
-        help=("Group column; rows of the same group are not independent."),
-    )
-    @click.option("--time", metavar="COLUMN", help="Time column: numbers or ISO 8601.")
-    @click.option("--id", "id", metavar="COLUMN", help="Column with unique row ids.")
-    @label_options
-    @file_options
-    @functools.wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        names = ("text", "label", "group", "time", "id", "labels", "file_format")
-        taken = {name: kwargs.pop(name) for name in names}
-        return command(*args, reading=Reading(**taken), **kwargs)
-
-    return wrapped  # type: ignore[return-value]
+        click.option(
+            "--label",
+            metavar="COLUMN",
+            help=f"Label column; by default {', '.join(LABELS)}, or a similar name such as class.",
+        ),
+        click.option(
+            "--group",
+            metavar="COLUMN",
+            help=("Group column; rows of the same group are not independent."),
+        ),
+        click.option("--time", metavar="COLUMN", help="Time column: numbers or ISO 8601."),
+        click.option("--id", "id", metavar="COLUMN", help="Column with unique row ids."),
+        label_options,
+        file_options,
+    ),
+)
+"""Add the options of input columns and formats; the command gets ``reading``."""
 
 
 def threshold_option(help_: str) -> Callable[[_Command], _Command]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from eval_toolkit.cli._models import ModelChoice
-from eval_toolkit.cli._options import BACKENDS
+from eval_toolkit.cli._options import BACKENDS, passing
 from eval_toolkit.cli._query_options import QueryOptions
 from eval_toolkit.cli._text import say
 from eval_toolkit.models.servers import the_server, user_server
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from eval_toolkit.runs import Outcome
     from eval_toolkit.tasks.base import BaseTask
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 shard_option = click.option(
     "--shard",
@@ -38,26 +36,6 @@ _OPTIONS = (
     click.option("--gpus", default=0, type=click.IntRange(0),
                  help="Number of GPUs of each shard of --backend ray or dask."),
 )  # fmt: skip
-
-
-def fleet_options(command: _Command) -> _Command:
-    """Add the options of a cluster; the command gets ``fleet``, None without ``--backend``."""
-
-    @functools.wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        given = {name: kwargs.pop(name) for name in ("backend", "shards", "workers", "gpus")}
-        needs = next((name for name, value in given.items() if value), None)
-        if given["backend"] is None and needs is not None:
-            raise click.UsageError(f"--{needs} needs --backend")
-        if given["backend"] is not None and given["shards"] is None:
-            raise click.UsageError("--backend needs --shards N, such as four per worker")
-        fleet = None if needs is None else Fleet(**given)
-        return command(*args, fleet=fleet, **kwargs)
-
-    decorated: Any = wrapped
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
 
 
 def refuse_shard(shard: str | None) -> None:
@@ -135,3 +113,19 @@ class _Worker:
 
         with user_server(self.at, prices=self.prices):
             return run_task(task, self.choice.load(), **options)
+
+
+def _fleet(backend: str | None, shards: int | None, workers: int | None, gpus: int) -> Fleet | None:
+    given = {"backend": backend, "shards": shards, "workers": workers, "gpus": gpus}
+    needs = next((name for name, value in given.items() if value), None)
+    if needs is None:
+        return None
+    if backend is None:
+        raise click.UsageError(f"--{needs} needs --backend")
+    if shards is None:
+        raise click.UsageError("--backend needs --shards N, such as four per worker")
+    return Fleet(backend, shards, workers, gpus)
+
+
+fleet_options = passing("fleet", _fleet, _OPTIONS)
+"""Add the options of a cluster; the command gets ``fleet``, None without ``--backend``."""

@@ -1,12 +1,11 @@
 """Read judge verdicts and human labels from files and runs, and plan further labels."""
 
-import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import numpy as np
@@ -14,13 +13,13 @@ import numpy as np
 from eval_toolkit._internal import tables
 from eval_toolkit._internal.display import Number, Table
 from eval_toolkit._internal.tables import Rows, number_in, read_rows
+from eval_toolkit.cli._options import passing
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.inference import LabelPlan, LabelRule, plan_labels
 from eval_toolkit.loaders.columns import IDS, id_names, named_column
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 _ATTEMPT = "attempt"
 _SHOWN = 5
 LABEL_RULES: tuple[LabelRule, ...] = ("ppi++", "by-verdict", "rogan-gladen", "labels-only")
@@ -69,21 +68,6 @@ _OPTIONS = (
                      "Repeatable."
                  )),
 )  # fmt: skip
-
-
-def judged_options(command: _Command) -> _Command:
-    """Add SOURCE and its columns; the command gets ``judged``."""
-
-    @functools.wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        names = ("source", "judge", "human", "labels", "key", "group", "positive")
-        return command(*args, judged=_read(**{name: kwargs.pop(name) for name in names}), **kwargs)
-
-    decorated: Any = wrapped
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    path = click.Path(exists=True, allow_dash=True)
-    return click.argument("source", metavar="FILE|RUN", type=path)(decorated)  # type: ignore[no-any-return]
 
 
 def _read(
@@ -375,3 +359,14 @@ def label_plans(
         else:
             plans[method] = planned(method, width / 2.0)
     return LabelPlans(width or 0.0, plans, left_out)
+
+
+judged_options = passing(
+    "judged",
+    _read,
+    (
+        click.argument("source", metavar="FILE|RUN", type=click.Path(exists=True, allow_dash=True)),
+        *_OPTIONS,
+    ),
+)
+"""Add SOURCE and its columns; the command gets ``judged``."""

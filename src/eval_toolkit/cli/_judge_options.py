@@ -1,6 +1,5 @@
 """Options of judge models and rubrics, for commands that query judges."""
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from eval_toolkit.cli._models import ModelChoice
+from eval_toolkit.cli._options import passing
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.judges import Judge, Panel, Rubric
 from eval_toolkit.protocols import Model
@@ -78,32 +78,23 @@ class Judging:
 
 def judging_options(*, required: bool) -> Callable[[_Command], _Command]:
     """Add the options of judges; the command gets ``judging``."""
+    judges = click.option(
+        "--judge",
+        "models",
+        required=required,
+        multiple=True,
+        metavar="MODEL",
+        help=(
+            "Judge model: openai:NAME, … (`models list`), optionally with options as in "
+            "\"openai:NAME{base_url='URL'}\". Several models form a panel."
+        ),
+    )
+    names = ("models", "rubrics", "votes", "rule", "temperature", "max_tokens")
+    return passing("judging", _judging, (judges, *_OPTIONS), names)
 
-    def add(command: _Command) -> _Command:
-        @functools.wraps(command)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            models, rubrics = kwargs.pop("models"), kwargs.pop("rubrics")
-            voting = {
-                name: kwargs.pop(name) for name in ("votes", "rule", "temperature", "max_tokens")
-            }
-            return command(*args, judging=Judging(models, rubrics, voting), **kwargs)
 
-        decorated: Any = wrapped
-        for option in reversed(_OPTIONS):
-            decorated = option(decorated)
-        return click.option(  # type: ignore[no-any-return]
-            "--judge",
-            "models",
-            required=required,
-            multiple=True,
-            metavar="MODEL",
-            help=(
-                "Judge model: openai:NAME, … (`models list`), optionally with options as in "
-                "\"openai:NAME{base_url='URL'}\". Several models form a panel."
-            ),
-        )(decorated)
-
-    return add
+def _judging(models: Sequence[str], rubrics: Sequence[str], **voting: Any) -> Judging:
+    return Judging(models, rubrics, voting)
 
 
 def loaded_judge(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -153,20 +153,38 @@ _BY = click.option(
 )
 
 
-def grouped(name: str, kind: type) -> Callable[[_Command], _Command]:
-    """Pass the options that are fields of a dataclass as a single argument.
+def passing(
+    name: str,
+    made: Callable[..., Any],
+    options: Sequence[Callable[[Any], Any]] = (),
+    taken: Iterable[str] | None = None,
+) -> Callable[[_Command], _Command]:
+    """Add options to a command, which gets what is made of their values as one argument.
 
-    ``name`` is the name of the command's argument.
+    Parameters
+    ----------
+    name : str
+        Name of the argument.
+    made : callable
+        Makes the argument of the values of its parameters, which are named like options.
+    options : sequence of decorators
+        Options to add; values of others that are taken must come from another decorator.
+    taken : iterable of str, optional
+        Names of the values, by default those of the parameters of ``made``. A command without
+        one of the options leaves its parameter to its default.
     """
-    own = [item.name for item in fields(kind)]
+    taken = tuple(inspect.signature(made).parameters if taken is None else taken)
 
     def add(command: _Command) -> _Command:
         @functools.wraps(command)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            taken = {one: kwargs.pop(one) for one in own}
-            return command(*args, **{name: kind(**taken)}, **kwargs)
+            values = {one: kwargs.pop(one) for one in taken if one in kwargs}
+            return command(*args, **{name: made(**values)}, **kwargs)
 
-        return wrapped  # type: ignore[return-value]
+        decorated: Any = wrapped
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated  # type: ignore[no-any-return]
 
     return add
 
@@ -175,137 +193,105 @@ def label_options(command: _Command) -> _Command:
     """Add the options of class labels; the command gets ``labels``."""
     from eval_toolkit._internal.tables import LabelMap
 
-    @functools.wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        labels = LabelMap.of(kwargs.pop("positive"), kwargs.pop("labels"))
-        return command(*args, labels=labels, **kwargs)
-
-    return _with_options(wrapped, _LABELS)  # type: ignore[no-any-return]
+    return passing("labels", LabelMap.of, _LABELS)(command)
 
 
 def file_options(command: _Command) -> _Command:
     """Add the options of file formats; the command gets ``file_format``."""
     from eval_toolkit._internal.tables import FileFormat
 
-    @functools.wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        header, mark = kwargs.pop("header"), kwargs.pop("separator")
-        file_format = FileFormat(
-            quoting=kwargs.pop("quoting"),
-            header=header and tuple(name.strip() for name in header.split(",")),
-            separator="\t" if mark in ("tab", "\\t") else mark,
-            decimal=kwargs.pop("decimal"),
+    def read(quoting: bool, header: str | None, separator: str | None, decimal: str | None) -> Any:
+        return FileFormat(
+            quoting=quoting,
+            header=header and tuple(name.strip() for name in header.split(",")),  # type: ignore[arg-type]
+            separator="\t" if separator in ("tab", "\\t") else separator,
+            decimal=decimal,
         )
-        return command(*args, file_format=file_format, **kwargs)
 
-    return _with_options(wrapped, _FORMAT)  # type: ignore[no-any-return]
-
-
-def _with_options(command: Any, options: Sequence[Callable[[Any], Any]]) -> Any:
-    for option in reversed(options):
-        command = option(command)
-    return command
+    return passing("file_format", read, _FORMAT)(command)
 
 
 def column_options(*, by: bool = True) -> Callable[[_Command], _Command]:
     """Add the options of input columns; the command gets ``wanted``."""
     from eval_toolkit.loaders.columns import Wanted
 
-    def add(command: _Command) -> _Command:
-        @label_options
-        @file_options
-        @functools.wraps(command)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            roles = ("label", "scores", "group", "id", "labels")
-            names = (*roles, "file_format", "where", "drop_missing", "scale")
-            taken = {name: kwargs.pop(name) for name in names}
-            no_id = kwargs.pop("no_id")
-            if no_id and taken["id"] is not None:
-                raise click.UsageError("pass either --id or --no-id, not both")
-            wanted = Wanted(**taken, by=kwargs.pop("by", ()), keyed=not no_id)
-            return command(*args, wanted=wanted, **kwargs)
+    def read(*, no_id: bool, **taken: Any) -> Wanted:
+        if no_id and taken["id"] is not None:
+            raise click.UsageError("pass either --id or --no-id, not both")
+        return Wanted(**taken, keyed=not no_id)
 
-        options = (*_COLUMNS[:2], *([_BY] if by else []), *_COLUMNS[2:], *_ROWS)
-        return _with_options(wrapped, options)  # type: ignore[no-any-return]
-
-    return add
+    options = (*_COLUMNS[:2], *([_BY] if by else []), *_COLUMNS[2:], *_ROWS)
+    roles = ("label", "scores", "group", "id", "labels", "by")
+    taken = (*roles, "file_format", "where", "drop_missing", "scale", "no_id")
+    return passing("wanted", read, (*options, label_options, file_options), taken)
 
 
 def sampling_options(*, methods: bool, backends: bool = False) -> Callable[[_Command], _Command]:
     """Add the options of the intervals; the command gets ``sampling``."""
+    chosen = (*((_METHOD,) if methods else ()), *(_BACKENDS if backends else ()))
+    own = ("confidence", "n_resamples", "seed", "method", "backend", "workers")
+    return passing("sampling", _sampling, (*chosen, *_SAMPLING), own)
 
-    def add(command: _Command) -> _Command:
-        @click.option(
-            "--confidence",
-            default=0.95,
-            show_default=True,
-            type=click.FloatRange(0, 1, min_open=True, max_open=True),
-            help="Confidence level of the intervals.",
+
+_SAMPLING = (
+    click.option(
+        "--confidence",
+        default=0.95,
+        show_default=True,
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        help="Confidence level of the intervals.",
+    ),
+    click.option(
+        "--resamples",
+        "n_resamples",
+        default=1000,
+        show_default=True,
+        type=RESAMPLES,
+        help="Bootstrap resamples.",
+    ),
+    click.option(
+        "--seed",
+        default=42,
+        show_default=True,
+        type=click.IntRange(0),
+        help="Random seed of the resampling.",
+    ),
+)
+
+
+def _directions(lower: Sequence[str], higher: Sequence[str]) -> dict[str, bool]:
+    """Return for each metric that is named whether higher values are better."""
+    if both := set(lower) & set(higher):
+        raise click.UsageError(
+            f"{min(both)}: pass either --lower-is-better or --higher-is-better, not both"
         )
-        @click.option(
-            "--resamples",
-            "n_resamples",
-            default=1000,
-            show_default=True,
-            type=RESAMPLES,
-            help="Bootstrap resamples.",
-        )
-        @click.option(
-            "--seed",
-            default=42,
-            show_default=True,
-            type=click.IntRange(0),
-            help="Random seed of the resampling.",
-        )
-        @functools.wraps(command)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            names = ("confidence", "n_resamples", "seed", *(["method"] if methods else []))
-            chosen = {name: kwargs.pop(name) for name in names}
-            with _executor(kwargs.pop("backend", None), kwargs.pop("workers", None)) as executor:
-                return command(*args, sampling=Sampling(**chosen, executor=executor), **kwargs)
-
-        decorated: Any = wrapped
-        for option in (*(_BACKENDS if backends else ()), *((_METHOD,) if methods else ())):
-            decorated = option(decorated)
-        return decorated  # type: ignore[no-any-return]
-
-    return add
+    return dict.fromkeys(lower, False) | dict.fromkeys(higher, True)
 
 
-def direction_options(command: _Command) -> _Command:
-    """Add ``--lower-is-better`` and ``--higher-is-better``; the command gets ``higher_is_better``."""
-
-    @click.option(
-        "--higher-is-better",
-        "higher",
-        metavar="METRIC",
-        multiple=True,
-        help=(
-            "Treat higher values of this metric or column as better, whatever its name or "
-            "its log says. Repeatable."
+direction_options = passing(
+    "higher_is_better",
+    _directions,
+    (
+        click.option(
+            "--higher-is-better",
+            "higher",
+            metavar="METRIC",
+            multiple=True,
+            help=(
+                "Treat higher values of this metric or column as better, whatever its name or "
+                "its log says. Repeatable."
+            ),
         ),
-    )
-    @click.option(
-        "--lower-is-better",
-        "lower",
-        metavar="METRIC",
-        multiple=True,
-        help="Treat lower values of this metric or column as better. Repeatable.",
-    )
-    @functools.wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        lower, higher = kwargs.pop("lower"), kwargs.pop("higher")
-        if both := set(lower) & set(higher):
-            raise click.UsageError(
-                f"{min(both)}: pass either --lower-is-better or --higher-is-better, not both"
-            )
-        directions = dict.fromkeys(lower, False) | dict.fromkeys(higher, True)
-        return command(*args, higher_is_better=directions, **kwargs)
-
-    decorated: Any = wrapped
-    return decorated  # type: ignore[no-any-return]
-
-
+        click.option(
+            "--lower-is-better",
+            "lower",
+            metavar="METRIC",
+            multiple=True,
+            help="Treat lower values of this metric or column as better. Repeatable.",
+        ),
+    ),
+)
+"""Add ``--lower-is-better`` and ``--higher-is-better``; the command gets ``higher_is_better``."""
 _METHOD = click.option(
     "--method",
     type=click.Choice(METHODS, case_sensitive=False),
@@ -316,63 +302,48 @@ _METHOD = click.option(
 )
 _BACKENDS = (
     click.option(
-        "--workers",
-        type=click.IntRange(1),
-        help="Number of concurrent tasks of --backend.  [default: one per core]",
-    ),
-    click.option(
         "--backend",
         type=click.Choice(BACKENDS),
         help="Draw resamples in parallel with this executor; results do not change.",
     ),
+    click.option(
+        "--workers",
+        type=click.IntRange(1),
+        help="Number of concurrent tasks of --backend.  [default: one per core]",
+    ),
 )
 
 
-@contextlib.contextmanager
-def _executor(backend: str | None, workers: int | None) -> Iterator[Executor | None]:
-    """Yield the executor of ``--backend``; close it when the command ends."""
+def _sampling(backend: str | None = None, workers: int | None = None, **chosen: Any) -> Sampling:
+    """Return the options of intervals; the executor of ``--backend`` is closed with the command."""
     if backend is None:
         if workers is not None:
             raise click.UsageError("--workers needs --backend")
-        yield None
-        return
+        return Sampling(**chosen)
     from eval_toolkit.integrations.executors import open_executor  # slow import, rarely needed
 
-    with open_executor(backend, workers) as executor:
-        yield executor
+    opened = click.get_current_context().with_resource(open_executor(backend, workers))
+    return Sampling(**chosen, executor=opened)
 
 
-_FORMS = {
-    "json": "Print strict JSON.",
-    "md": "Print Markdown.",
-    "html": "Print one self-contained HTML page.",
-}
-
-
-def output_options(command: _Command) -> _Command:
-    """Add the output formats and ``--out``; the command gets ``output``."""
-    option = click.option(
-        "--out",
-        metavar="FILE",
-        type=click.Path(dir_okay=False),
-        help="Output file; without a format option, its suffix determines the format.",
-    )
-    return form_options(command, (option,))
-
-
-def form_options(
-    command: _Command, more: Sequence[Callable[[_Command], _Command]] = ()
-) -> _Command:
-    """Add ``--json``, ``--md`` and ``--html``; the command gets ``output``."""
-
-    @functools.wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        flags = {form: kwargs.pop(f"as_{form}") for form in _FORMS}
-        out = kwargs.pop("out") if more else None
-        return command(*args, output=Output.of(flags, out), **kwargs)
-
-    forms = [
-        click.option(f"--{form}", f"as_{form}", is_flag=True, help=what)
-        for form, what in _FORMS.items()
-    ]
-    return _with_options(wrapped, (*forms, *more))  # type: ignore[no-any-return]
+_FORMS = (
+    click.option("--json", "as_json", is_flag=True, help="Print strict JSON."),
+    click.option("--md", "as_md", is_flag=True, help="Print Markdown."),
+    click.option("--html", "as_html", is_flag=True, help="Print one self-contained HTML page."),
+)
+form_options = passing("output", Output.of, _FORMS, ("as_json", "as_md", "as_html"))
+"""Add ``--json``, ``--md`` and ``--html``; the command gets ``output``."""
+output_options = passing(
+    "output",
+    Output.of,
+    (
+        *_FORMS,
+        click.option(
+            "--out",
+            metavar="FILE",
+            type=click.Path(dir_okay=False),
+            help="Output file; without a format option, its suffix determines the format.",
+        ),
+    ),
+)
+"""Add the output formats and ``--out``; the command gets ``output``."""

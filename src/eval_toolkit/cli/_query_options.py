@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -18,7 +18,7 @@ from eval_toolkit._internal.display.progress import ProgressBar
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit._internal.words import one_line
 from eval_toolkit.cli._exit import EXIT_FAILED
-from eval_toolkit.cli._options import form_options
+from eval_toolkit.cli._options import form_options, passing
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._text import in_options, say
 from eval_toolkit.errors import ArtifactError, ModelError
@@ -26,7 +26,6 @@ from eval_toolkit.models.runner import Progress
 from eval_toolkit.models.servers import cost_text
 from eval_toolkit.runs.open import JOURNAL
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 _RUNS = Path("runs")
 ONLY_RANKED = "eval_toolkit.only_ranked"
 """Key in a command's context: omit the pages of single runs, for formats with one document."""
@@ -84,35 +83,36 @@ _OPTIONS = (
 )  # fmt: skip
 
 
-def asking_options(command: _Command) -> _Command:
-    """Add the options shared by commands that query models; the command gets ``asked``."""
+def _asked(
+    *, out: str | None, no_store: bool, patience: float | None, **given: Any
+) -> QueryOptions:
+    if out is not None and not out.strip():
+        raise click.UsageError("--out is empty; specify a folder")
+    if out is not None and no_store:
+        raise click.UsageError("pass either --out or --no-store, not both")
+    return QueryOptions(
+        counted={name: given[name] for name in ("on_error", "max_error_rate", "confidence")},
+        engine={
+            **{name: given[name] for name in ("concurrency", "cache")},
+            "patience_s": None if patience is None else 60.0 * patience,
+        },
+        output=given["output"],
+        out=out,
+        stored=not no_store,
+        quiet=given["quiet"],
+    )
 
-    @functools.wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        out, no_store = kwargs.pop("out"), kwargs.pop("no_store")
-        patience = kwargs.pop("patience")
-        if out is not None and not out.strip():
-            raise click.UsageError("--out is empty; specify a folder")
-        if out is not None and no_store:
-            raise click.UsageError("pass either --out or --no-store, not both")
-        names = ("on_error", "max_error_rate", "confidence")
-        asked = QueryOptions(
-            counted={name: kwargs.pop(name) for name in names},
-            engine={
-                **{name: kwargs.pop(name) for name in ("concurrency", "cache")},
-                "patience_s": None if patience is None else 60.0 * patience,
-            },
-            output=kwargs.pop("output"),
-            out=out,
-            stored=not no_store,
-            quiet=kwargs.pop("quiet"),
-        )
-        return command(*args, asked=asked, **kwargs)
 
-    decorated: Any = wrapped
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+asking_options = passing(
+    "asked",
+    _asked,
+    _OPTIONS,
+    (
+        *("on_error", "max_error_rate", "confidence", "concurrency", "patience", "cache"),
+        *("out", "no_store", "output", "quiet"),
+    ),
+)
+"""Add the options shared by commands that query models; the command gets ``asked``."""
 
 
 def kept_folder(name: str, told: Mapping[str, Any]) -> Path:

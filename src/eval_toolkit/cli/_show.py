@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,9 +30,10 @@ class Output:
     path: Path | None = field(default=None)
 
     @classmethod
-    def of(cls, flags: Mapping[str, bool], out: str | None) -> "Output":
+    def of(cls, as_json: bool, as_md: bool, as_html: bool, out: str | None = None) -> "Output":
         """Parse the options; without a flag, the suffix of the file determines the format."""
-        forms = [form for form, on in flags.items() if on]
+        flags = (("json", as_json), ("md", as_md), ("html", as_html))
+        forms = [form for form, on in flags if on]
         if len(forms) > 1:
             raise click.UsageError(f"choose one of {', '.join(f'--{form}' for form in forms)}")
         path = None if out is None else Path(out)

@@ -1,13 +1,13 @@
 """Options that select a task, its items and its few-shot examples."""
 
-import functools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from eval_toolkit._internal.sandbox import ALLOW_WEAKER
+from eval_toolkit.cli._options import passing
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.loading import load_task
 
@@ -50,27 +50,15 @@ _OF_FILES = {
 }
 
 
-def task_options(command: _Command) -> _Command:
-    """Add the options of a task and its items; the command gets them as ``options``."""
-    return _with(command, _OPTIONS)
+def _task(subjects: Sequence[str], **options: Any) -> dict[str, Any]:
+    return {**options, "subjects": list(subjects) or None}
 
 
-def whole_task_options(command: _Command) -> _Command:
-    """Add the options of a task with fixed items: all of them, or those of a run."""
-    return _with(command, [name for name in _OPTIONS if name not in (*_OF_ITEMS, "by")])
-
-
-def _with(command: _Command, names: Iterable[str]) -> _Command:
-    @functools.wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        options = {name: kwargs.pop(name) for name in names}
-        options["subjects"] = list(options["subjects"]) or None
-        return command(*args, options=options, **kwargs)
-
-    decorated: Any = wrapped
-    for name in reversed(list(names)):
-        decorated = _OPTIONS[name](decorated)
-    return decorated  # type: ignore[no-any-return]
+task_options = passing("options", _task, (*_OPTIONS.values(),), _OPTIONS)
+"""Add the options of a task and its items; the command gets them as ``options``."""
+_WHOLE = {name: option for name, option in _OPTIONS.items() if name not in (*_OF_ITEMS, "by")}
+whole_task_options = passing("options", _task, (*_WHOLE.values(),), _WHOLE)
+"""Add the options of a task with fixed items: all of them, or those of a run."""
 
 
 def sandbox_option(command: _Command) -> _Command:

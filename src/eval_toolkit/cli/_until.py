@@ -1,15 +1,13 @@
 """Options that stop a run early: at a target width, or once a comparison is decided."""
 
-import functools
-from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias
 
 import click
 
+from eval_toolkit.cli._options import passing
 from eval_toolkit.runs import Run
 from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 Until: TypeAlias = UntilWidth | UntilDecided | None
 _OPTIONS = (
     click.option("--until-width", type=click.FloatRange(0, min_open=True), metavar="W",
@@ -26,40 +24,30 @@ _OPTIONS = (
     click.option("--margin", type=click.FloatRange(0), metavar="D",
                  help="Difference D that --until-decided treats as negligible."),
 )  # fmt: skip
-_NAMES = ("until_width", "until_decided", "against", "until_metric", "until_scope", "margin")
-
-
-def until_options(command: _Command) -> _Command:
-    """Add the options; the command gets the stopping rule, or None, as ``until``."""
-
-    @functools.wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return command(*args, until=_rule(*(kwargs.pop(name) for name in _NAMES)), **kwargs)
-
-    decorated: Any = wrapped
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
 
 
 def _rule(
-    width: float | None,
-    decided: bool,
+    until_width: float | None,
+    until_decided: bool,
     against: str | None,
-    metric: str | None,
-    scope: str,
+    until_metric: str | None,
+    until_scope: str,
     margin: float | None,
 ) -> Until:
-    if decided != (against is not None):
+    if until_decided != (against is not None):
         raise click.UsageError("--until-decided and --against RUN must be given together")
-    if width is not None and against is not None:
+    if until_width is not None and against is not None:
         raise click.UsageError("pass either --until-width or --until-decided, not both")
     if margin is not None and against is None:
         raise click.UsageError("--margin needs --until-decided")
-    if width is not None:
-        return UntilWidth(width, metric, scope)
+    if until_width is not None:
+        return UntilWidth(until_width, until_metric, until_scope)
     if against is not None:
-        return UntilDecided(Run.open(against), metric, margin or 0.0, scope)
-    if metric is not None:
+        return UntilDecided(Run.open(against), until_metric, margin or 0.0, until_scope)
+    if until_metric is not None:
         raise click.UsageError("--until-metric needs --until-width or --until-decided")
     return None
+
+
+until_options = passing("until", _rule, _OPTIONS)
+"""Add the options; the command gets the stopping rule, or None, as ``until``."""

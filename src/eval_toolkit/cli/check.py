@@ -25,7 +25,7 @@ from eval_toolkit.cli._data import (
 )
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._loading import NamedCheck, loaded_data, named_files
-from eval_toolkit.cli._options import grouped, output_options
+from eval_toolkit.cli._options import output_options, passing
 from eval_toolkit.cli._separate_files import check_each
 from eval_toolkit.cli._show import Output, progress
 from eval_toolkit.cli._text import say
@@ -134,7 +134,7 @@ class Splits:
     ),
 )
 @output_options
-@grouped("division", Division)
+@passing("division", Division)
 def check(
     files: Sequence[str],
     reading: Reading,

@@ -25,8 +25,8 @@ from eval_toolkit.cli._options import (
     Sampling,
     column_options,
     direction_options,
-    grouped,
     output_options,
+    passing,
     sampling_options,
 )
 from eval_toolkit.cli._remote import fetched, is_run
@@ -115,7 +115,7 @@ class Pairing:
 @direction_options
 @sampling_options(methods=False, backends=True)
 @output_options
-@grouped("pairing", Pairing)
+@passing("pairing", Pairing)
 def compare(
     sides: Sequence[str],
     metrics: Sequence[str],

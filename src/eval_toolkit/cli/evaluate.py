@@ -17,7 +17,7 @@ from eval_toolkit.cli import _names
 from eval_toolkit.cli._data import Data, Reading, data_options, read_data
 from eval_toolkit.cli._exit import EXIT_FAILED, EvidenceSaysNo
 from eval_toolkit.cli._loading import NamedCheck, check_folds, loaded_data, named_files
-from eval_toolkit.cli._options import Sampling, grouped, output_options, sampling_options
+from eval_toolkit.cli._options import Sampling, output_options, passing, sampling_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError, LeakageError, PluginError
@@ -125,9 +125,9 @@ class Saving:
 @data_options
 @sampling_options(methods=False)
 @output_options
-@grouped("checking", Checking)
-@grouped("folding", Folding)
-@grouped("saving", Saving)
+@passing("checking", Checking)
+@passing("folding", Folding)
+@passing("saving", Saving)
 def evaluate(
     files: Sequence[str],
     loader: str | None,

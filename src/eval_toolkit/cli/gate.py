@@ -20,7 +20,7 @@ from eval_toolkit.claims import (
     load_claims,
 )
 from eval_toolkit.cli._exit import EvidenceSaysNo
-from eval_toolkit.cli._options import direction_options, grouped, output_options
+from eval_toolkit.cli._options import direction_options, output_options, passing
 from eval_toolkit.cli._remote import run_at
 from eval_toolkit.cli._show import Output, refuse_target, writing
 from eval_toolkit.cli._text import say
@@ -114,7 +114,7 @@ class Bounds:
 )
 @direction_options
 @output_options
-@grouped("bounds", Bounds)
+@passing("bounds", Bounds)
 def gate(
     run: str,
     claims: Path | None,

@@ -19,7 +19,7 @@ from eval_toolkit.cli._judge_options import (
 from eval_toolkit.cli._judge_page import pairs_page
 from eval_toolkit.cli._judge_study import study
 from eval_toolkit.cli._models import ModelChoice, model_options
-from eval_toolkit.cli._options import grouped, output_options
+from eval_toolkit.cli._options import output_options, passing
 from eval_toolkit.cli._query_options import QueryOptions, asking_options, progress_bar, resumable
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._task_page import task_page
@@ -178,7 +178,7 @@ class PairJudging:
 @_perturb
 @model_options
 @asking_options
-@grouped("judging", PairJudging)
+@passing("judging", PairJudging)
 def pairs(
     run_a: str,
     run_b: str,

@@ -72,19 +72,19 @@ class LabelMap:
     must_occur: str | None = None
 
     @classmethod
-    def of(cls, positive: str | None, pair: str | None) -> "LabelMap | None":
+    def of(cls, positive: str | None, labels: str | None) -> "LabelMap | None":
         """Parse the options ``--positive`` and ``--labels``; None if neither is given."""
-        if pair is None:
+        if labels is None:
             return None if positive is None else cls({positive.strip(): 1}, 0, positive)
-        names = [name.strip() for name in pair.split(",")]
+        names = [name.strip() for name in labels.split(",")]
         if len(names) != 2 or not all(names) or names[0] == names[1]:
             raise InvalidInputError(
-                f"--labels is {pair!r}; it must be the negative and the positive label, "
+                f"--labels is {labels!r}; it must be the negative and the positive label, "
                 "as in --labels ham,spam"
             )
         if positive is not None and positive != names[1]:
             raise InvalidInputError(
-                f"--positive is {positive!r} but --labels {pair} has the positive label {names[1]!r}; pass only one"
+                f"--positive is {positive!r} but --labels {labels} has the positive label {names[1]!r}; pass only one"
             )
         return cls({names[0]: 0, names[1]: 1}, must_occur=names[1])
 
