@@ -294,16 +294,22 @@ def build_manifest(
         seeds=sanitize_for_json(seeds or {}),
         data_hashes=_data_hashes(data_files),
         config_hash=_config_hash(settings, config_path),
-        env=_environment(),
+        env={
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "machine": platform.machine(),
+            "eval_toolkit": __version__,
+            **provenance.package_versions(),
+        },
         gpu_info=provenance.capture_gpu_info(),
         cuda_version=provenance.capture_cuda_version(),
         wall_clock_seconds=None if wall_clock_seconds is None else float(wall_clock_seconds),
         versioned_objects=collect_versions(versioned),
         leakage_report=sanitize_for_json(leakage_report),
-        source_roles=_roles(source_roles, required_source_roles),
-        guardrails=_guardrails(guardrails),
+        source_roles=_roles([*(source_roles or ())], required_source_roles),
+        guardrails={} if guardrails is None else _guardrails(guardrails),
         prediction_artifacts=[sanitize_for_json(ref) for ref in prediction_artifacts or ()],
-        contamination_flags=_flags(contamination_flags),
+        contamination_flags={} if contamination_flags is None else _flags(contamination_flags),
         config=settings if isinstance(settings, dict) else {"config": settings},
         hardware=provenance.capture_hardware(),
         command=provenance.capture_command(),
@@ -311,16 +317,6 @@ def build_manifest(
 
 
 make_manifest = build_manifest
-
-
-def _environment() -> dict[str, str]:
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "machine": platform.machine(),
-        "eval_toolkit": __version__,
-        **provenance.package_versions(),
-    }
 
 
 def _data_hashes(
@@ -344,9 +340,8 @@ def _config_hash(settings: Any, config_path: str | Path | None) -> str:
 
 
 def _roles(
-    records: Iterable[SourceRoleRecord | Mapping[str, Any]] | None, required: Iterable[str]
+    given: Sequence[SourceRoleRecord | Mapping[str, Any]], required: Iterable[str]
 ) -> list[dict[str, Any]]:
-    given = list(records or ())
     problems = validate_source_roles(given, required_roles=required)
     if problems:
         raise InvalidInputError("; ".join(problems))
@@ -354,8 +349,6 @@ def _roles(
 
 
 def _guardrails(guardrails: Any) -> Mapping[str, Any] | Sequence[Any]:
-    if guardrails is None:
-        return {}
     if not isinstance(guardrails, (Mapping, list, tuple)):
         raise InvalidTypeError(
             f"`guardrails` must be a mapping from names to rules or a list of rules, got {guardrails!r}"
@@ -379,14 +372,14 @@ def _guardrails(guardrails: Any) -> Mapping[str, Any] | Sequence[Any]:
     return plain
 
 
-def _flags(flags: Mapping[str, str] | None) -> dict[str, str]:
-    for source, flag in (flags or {}).items():
+def _flags(flags: Mapping[str, str]) -> dict[str, str]:
+    for source, flag in flags.items():
         if flag not in CONTAMINATION_FLAGS:
             raise InvalidInputError(
                 f"contamination_flags[{source!r}] is {flag!r}; it must be one of "
                 f"{', '.join(CONTAMINATION_FLAGS)}"
             )
-    return {str(source): flag for source, flag in (flags or {}).items()}
+    return {str(source): flag for source, flag in flags.items()}
 
 
 # --- on disk ------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._internal.optional import require
+from eval_toolkit._internal.plain import objects
 from eval_toolkit._internal.validation import IntArray, is_missing
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 
@@ -69,17 +70,17 @@ def column(frame: Any, name: str) -> NDArray[Any]:
     if isinstance(values, np.ndarray):
         return values
     if str in set(map(type, values)):  # numpy would first copy strings into an array of its own
-        return _objects(values)
+        return objects(values)
     try:
         array = np.asarray(values)
     except ValueError:  # lists of different lengths
-        return _objects(values)
+        return objects(values)
     if (
         array.ndim != 1
         or array.dtype.kind in "US"
         or (array.dtype.kind == "f" and _rounded(values))
     ):
-        return _objects(values)
+        return objects(values)
     return array
 
 
@@ -90,7 +91,7 @@ def _series(series: Any) -> NDArray[Any]:
         series.null_count() or series.dtype in (nw.Int128, nw.UInt128)
     ):
         # Floats would lose digits above 2**53, and numpy has no 128-bit integers.
-        return _objects([None if is_missing(value) else value for value in series.to_list()])
+        return objects([None if is_missing(value) else value for value in series.to_list()])
     array = np.asarray(series.to_numpy())
     return array.astype(object) if array.dtype.kind in "US" else array
 
@@ -100,10 +101,6 @@ def _rounded(values: Sequence[Any]) -> bool:
     return isinstance(values, (list, tuple)) and any(
         isinstance(value, (int, np.integer)) and int(float(value)) != value for value in values
     )
-
-
-def _objects(values: Sequence[Any]) -> NDArray[Any]:
-    return np.fromiter(values, dtype=object, count=len(values))
 
 
 def take(frame: Any, rows: Any) -> Any:

@@ -4,7 +4,7 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, ForwardRef, TypeVar
+from typing import Any, TypeVar
 
 from eval_toolkit.errors import InvalidTypeError
 
@@ -46,7 +46,8 @@ def gathers(names: type, /, **defaults: Any) -> Callable[[FunctionT], FunctionT]
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=default,
-                annotation=_plain(types[name]),
+                # As `inspect.signature` shows it.
+                annotation=getattr(types[name], "__forward_arg__", types[name]),
             )
             for name, default in defaults.items()
         ]
@@ -62,11 +63,6 @@ def gathers(names: type, /, **defaults: Any) -> Callable[[FunctionT], FunctionT]
         return checked  # type: ignore[return-value]
 
     return decorate
-
-
-def _plain(annotation: Any) -> Any:
-    """Return an annotation as `inspect.signature` shows it."""
-    return annotation.__forward_arg__ if isinstance(annotation, ForwardRef) else annotation
 
 
 def _refusal(function: Callable[..., Any], name: str, known: set[str]) -> str:

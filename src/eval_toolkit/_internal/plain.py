@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -75,19 +75,14 @@ def _plain_container(value: Any, absent: Absent, place: Place) -> Any:
     if isinstance(value, (set, frozenset)):
         # sets are unordered, files need an order
         return sorted((plain(item, absent, place) for item in value), key=repr)
-    if isinstance(value, (list, tuple)) and _is_plain(value):
-        return list(value)
+    if isinstance(value, (list, tuple)):
+        kinds = set(map(type, value))  # a fast check of long lists
+        finite = kinds <= {float, int, bool} and all(map(math.isfinite, value))
+        if finite or kinds <= {str, int, bool, type(None)}:
+            return list(value)
     if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray, Path, type)):
         return [plain(item, absent, (*place, str(i))) for i, item in enumerate(value)]
     return absent(value, place) if validation.is_missing(value) else str(value)
-
-
-def _is_plain(values: Sequence[Any]) -> bool:
-    """Return whether a list needs no conversion, with a fast check of long lists."""
-    kinds = set(map(type, values))
-    if kinds <= {str, int, bool, type(None)}:
-        return True
-    return kinds <= {float, int, bool} and all(map(math.isfinite, values))
 
 
 def _plain_mapping(value: Mapping[Any, Any], absent: Absent, place: Place) -> dict[str, Any]:
@@ -100,6 +95,11 @@ def _plain_mapping(value: Mapping[Any, Any], absent: Absent, place: Place) -> di
             )
         result[name] = plain(item, absent, (*place, name))
     return result
+
+
+def objects(values: Iterable[Any]) -> np.ndarray[Any, Any]:
+    """Return an array of objects with one entry per value, even if all values are lists."""
+    return np.fromiter(values, dtype=object)
 
 
 def where(place: Place) -> str:

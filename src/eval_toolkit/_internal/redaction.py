@@ -110,7 +110,19 @@ def redact_secrets(payload: Any, *, keys: bool = True) -> Any:
     if payload is None or isinstance(payload, (int, float)):
         return payload
     if isinstance(payload, (dict, Mapping)):  # fast path for dicts
-        return _redacted_mapping(payload, keys)
+        safe: dict[Any, Any] = {}
+        for key, value in payload.items():
+            is_name = keys and isinstance(key, str)
+            name = _redacted_text(key) if is_name else key
+            if is_name and name in safe:  # redacted like another key
+                name = next(f"{name}#{n}" for n in itertools.count(2) if f"{name}#{n}" not in safe)
+            if is_name and names_a_secret(key):
+                safe[name] = _blank(value)
+            elif key == "unit_ids" and isinstance(value, (list, tuple)):
+                safe[name] = list(value)
+            else:
+                safe[name] = redact_secrets(value, keys=keys)
+        return safe
     if isinstance(payload, (list, tuple)):
         kinds = set(map(type, payload))
         if kinds <= {float, int, bool, type(None)} or (
@@ -153,28 +165,6 @@ def one_line(failure: BaseException) -> str:
     text = said if isinstance(failure, ModelError) else f"{type(failure).__name__}: {said}"
     safe: str = redact_secrets(text[:_LONGEST_MESSAGE])
     return safe.removesuffix(": ") or type(failure).__name__
-
-
-def _redacted_mapping(payload: Mapping[Any, Any], keys: bool) -> dict[Any, Any]:
-    safe: dict[Any, Any] = {}
-    for key, value in payload.items():
-        name = _new_name(_redacted_text(key), safe) if keys and isinstance(key, str) else key
-        if keys and isinstance(key, str) and names_a_secret(key):
-            safe[name] = _blank(value)
-        elif key == "unit_ids" and isinstance(value, (list, tuple)):
-            safe[name] = list(value)
-        else:
-            safe[name] = redact_secrets(value, keys=keys)
-    return safe
-
-
-def _new_name(name: str, taken: Mapping[Any, Any]) -> str:
-    """Return the redacted name, numbered if another key has the same one."""
-    candidate, number = name, 1
-    while candidate in taken:
-        number += 1
-        candidate = f"{name}#{number}"
-    return candidate
 
 
 def _redacted_text(text: str) -> str:

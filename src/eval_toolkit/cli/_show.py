@@ -54,19 +54,15 @@ class Output:
         command's other files; it is called after the output is known to be writable, and before it
         is replaced. With ``summary``, the page is appended to the job summary in GitHub Actions.
         """
-        self._emit(page, inputs, first)
-        target = os.environ.get("GITHUB_STEP_SUMMARY")
-        if summary and target:
-            from eval_toolkit.integrations.github import append_summary
-
-            problem = append_summary(target, markdown_page(page))
-            if problem:
-                say(problem, err=True)
-
-    def _emit(
-        self, page: Page, inputs: Iterable[str | Path], first: Callable[[], object] | None
-    ) -> None:
-        if self.path is None:
+        if self.path is not None:
+            refuse_target(self.path, "--out", inputs)
+            with writing(self.path) as temporary:
+                text = self._text(page) + "\n"
+                temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
+                if first is not None:
+                    first()
+            say(f"wrote {self.path}", err=True)
+        else:
             if first is not None:
                 first()
             if self.form == "text" and _in_terminal():
@@ -75,14 +71,13 @@ class Output:
                 say(terminal_text(page), nl=False, styled=True)
             else:
                 say(self._text(page))
-            return
-        refuse_target(self.path, "--out", inputs)
-        with writing(self.path) as temporary:
-            text = self._text(page) + "\n"
-            temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
-            if first is not None:
-                first()
-        say(f"wrote {self.path}", err=True)
+        target = os.environ.get("GITHUB_STEP_SUMMARY")
+        if summary and target:
+            from eval_toolkit.integrations.github import append_summary
+
+            problem = append_summary(target, markdown_page(page))
+            if problem:
+                say(problem, err=True)
 
     def _text(self, page: Page) -> str:
         return {"json": _json, "md": markdown_page, "html": _html, "text": text_page}[self.form](

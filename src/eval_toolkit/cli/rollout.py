@@ -411,7 +411,11 @@ def _asking(
         "width": None if not width else width[0] if len(width) == 1 else list(width),
     }
     sampler: TreeSampler[Any, Any] = TreeSampler(system, **shape)
-    _check_policy(given["policy"], sampler)
+    if sampler.chooses and given["policy"] not in (None, "best"):
+        raise click.UsageError(
+            f"--policy {given['policy']!r} needs all branches, but only the worst continue; pass "
+            "--policy best, or a --width without --keep"
+        )
     asking = {
         "name": name,
         **shape,
@@ -419,12 +423,3 @@ def _asking(
         "budget": Budget(calls, tokens) if calls or tokens else None,
     }
     return asking, sampler
-
-
-def _check_policy(given: str | None, sampler: TreeSampler[Any, Any]) -> None:
-    """Raise if the policy needs branches that the sampler drops."""
-    if sampler.chooses and given not in (None, "best"):
-        raise click.UsageError(
-            f"--policy {given!r} needs all branches, but only the worst continue; pass "
-            "--policy best, or a --width without --keep"
-        )

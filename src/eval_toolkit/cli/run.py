@@ -186,7 +186,8 @@ def run(
     asking.asked["attempts"] = attempts_of(chosen, asking.asked["attempts"])
     if fleet is not None:
         fleet.refuse(shard=shard, until=until, replay=asking.engine["replay"], folder=asked.stored)
-    loaded = None if model is None else _loaded(choose, model, asking)
+    limit = asking.engine["concurrency"]  # models may limit their own requests
+    loaded = None if model is None else choose(model, concurrency=limit).load()
     if loaded is None and asking.engine["replay"] is None and not dry_run:
         raise click.UsageError("pass a --model to query, or --replay a stored run")
     if dry_run:
@@ -239,11 +240,6 @@ def _asking(given: dict[str, Any], options: dict[str, Any], asked: QueryOptions)
         },
         engine={**asked.engine, "replay": given["replay"]},
     )
-
-
-def _loaded(choose: Callable[..., ModelChoice], model: str, asking: _Asking) -> Model:
-    """Load the model; the concurrency is passed to models that limit their own requests."""
-    return choose(model, concurrency=asking.engine["concurrency"]).load()
 
 
 def _planned(

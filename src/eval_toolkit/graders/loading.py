@@ -229,7 +229,8 @@ def named_grader(given: Any, options: Mapping[str, Any], *, origin: Origin) -> G
             from eval_toolkit.graders.functions import FunctionGrader
 
             return FunctionGrader(given)
-        if options or not _is_grader(given):
+        # A class has the attributes of a grader too, but an instance is required.
+        if options or not isinstance(given, Grader) or isinstance(given, type):
             raise InvalidTypeError(
                 f"{given!r:.80} is not a grader; pass a name, a function of (answer, reference), or "
                 "an object with `name`, `version` and `grade(response)`"
@@ -276,8 +277,3 @@ def required_options(grader: Any) -> list[str]:
         for item in fields(grader)
         if item.init and item.default is MISSING and item.default_factory is MISSING
     ]
-
-
-def _is_grader(given: Any) -> bool:
-    # A class has these attributes too, but an instance is required.
-    return isinstance(given, Grader) and not isinstance(given, type)

@@ -294,7 +294,9 @@ def summarised_parts(
         if estimated is not None:
             card = Scorecard({**card, **estimated(some, specs[place, scorer])})
         cards.setdefault((place, scorer), {})[part] = card
-        counts = _counts(some)
+        n, labels = len(unit_starts(some.unit_id)), some.columns.get("label")
+        n_positive = 0 if labels is None else int(np.count_nonzero(labels == 1.0))
+        counts = {"n": n, "n_positive": n_positive, "is_single_class": n_positive in (0, n)}
         entry = {name: counts[name] for name in ("n", "n_positive")}
         if part == WHOLE:
             entry = by_slice.setdefault(place, {**entry, "by_scorer": {}})
@@ -304,13 +306,6 @@ def summarised_parts(
         entry["by_scorer"][scorer] = {**card.to_dict(), **counts}
     whole = {subject: Scorecard(dict(own.pop(WHOLE)), own) for subject, own in cards.items()}
     return whole, by_slice
-
-
-def _counts(records: Records) -> dict[str, Any]:
-    """Return the numbers of rows behind the cells of a slice or part."""
-    n, labels = len(unit_starts(records.unit_id)), records.columns.get("label")
-    n_positive = 0 if labels is None else int(np.count_nonzero(labels == 1.0))
-    return {"n": n, "n_positive": n_positive, "is_single_class": n_positive in (0, n)}
 
 
 def not_probabilities(scores: FloatArray) -> str:

@@ -174,7 +174,7 @@ def rows_plan(n: int) -> Plan:
     >>> rows_plan(3).n_units
     3
     """
-    return Plan("rows", n, _bounds(np.array([n])))
+    return Plan("rows", n, np.array([0, n], dtype=np.int64))
 
 
 def label_stratified_plan(labels: BoolArray) -> Plan:

@@ -314,9 +314,6 @@ def _inverted(
     """Return the values θ with |value − θ| ≤ z √(θ (1 − θ) / trials(θ)), by bisection."""
     z = critical_value(confidence)
 
-    def rejected(true: float) -> bool:
-        return abs(value - true) > z * math.sqrt(true * (1.0 - true) / trials(true))
-
     ends = []
     for far in (0.0, 1.0):
         inside, outside = value, far
@@ -325,7 +322,9 @@ def _inverted(
             continue
         for _ in range(_HALVINGS):
             middle = (inside + outside) / 2.0
-            inside, outside = (inside, middle) if rejected(middle) else (middle, outside)
+            error = z * math.sqrt(middle * (1.0 - middle) / trials(middle))
+            rejected = abs(value - middle) > error
+            inside, outside = (inside, middle) if rejected else (middle, outside)
         ends.append(inside)
     return ends[0], ends[1]
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from eval_toolkit._internal import frames, tables, validation
 from eval_toolkit._internal.files import is_file, read_document
 from eval_toolkit._internal.hashing import sha256_text
+from eval_toolkit._internal.plain import objects
 from eval_toolkit._internal.tables import FileFormat, LabelMap, RowPick, classes_of, read_rows
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnError
 from eval_toolkit.loaders._croissant import description, field_of, file_object, record_set
@@ -178,16 +179,12 @@ def _rows_of(entry: _Entry, file: Path) -> dict[str, NDArray[Any]]:
     n = len(texts)
     numbers = range(1, n + 1) if rows.numbers is None else rows.numbers.tolist()
     return {
-        "text": _objects(texts),
+        "text": objects(texts),
         "label": labels.astype(np.int64),
-        "source": _objects([entry.id] * n),
-        "row_id": _objects([f"{entry.id}:{row}" for row in numbers]),
-        "sha": _objects([sha256_text(text) for text in texts]),
+        "source": objects([entry.id] * n),
+        "row_id": objects([f"{entry.id}:{row}" for row in numbers]),
+        "sha": objects([sha256_text(text) for text in texts]),
     }
-
-
-def _objects(values: list[str]) -> NDArray[Any]:
-    return np.fromiter(values, dtype=object, count=len(values))
 
 
 def _entries(path: Path, slices: Sequence[str] | None) -> list[_Entry]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -55,20 +56,15 @@ def coded(values: NDArray[Any], name: str) -> Parts:
     """Encode a column of strings as codes in sorted order; numeric names sort numerically."""
     distinct, codes = validation.object_codes(values, name)
     names = [MISSING if text is None else text for text in distinct]
-    order = sorted(range(len(names)), key=_sort_key(names))
+    keys: Sequence[Any] = names
+    with suppress(ValueError):
+        numbers = [float(name) for name in names]
+        if all(map(math.isfinite, numbers)):  # NaN cannot be ordered
+            keys = list(zip(numbers, names, strict=True))
+    order = sorted(range(len(names)), key=keys.__getitem__)
     place = np.empty(len(names), dtype=np.int64)
     place[order] = np.arange(len(names))
     return Parts([names[index] for index in order], place[codes])
-
-
-def _sort_key(names: list[str]) -> Any:
-    try:
-        numbers = [float(name) for name in names]
-    except ValueError:
-        return names.__getitem__
-    if not all(map(math.isfinite, numbers)):  # NaN cannot be ordered
-        return names.__getitem__
-    return lambda index: (numbers[index], names[index])
 
 
 @dataclass(frozen=True)

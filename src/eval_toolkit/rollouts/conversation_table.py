@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from eval_toolkit._internal.plain import objects
 from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.graphs import Graph, Node
@@ -68,7 +66,7 @@ def conversation_table(
     for name in ("turns", "reply", *scorers, _FAILED, "error"):
         columns[name] = [ending[name] for ending in endings]
     return ConversationTable(
-        {name: _objects(cells) for name, cells in columns.items()}, tuple(scorers)
+        {name: objects(cells) for name, cells in columns.items()}, tuple(scorers)
     )
 
 
@@ -97,9 +95,3 @@ def _seed_prompt(graph: Graph[Any, Any]) -> str:
 def _conversation(path: Sequence[Node[Any, Any]]) -> str:
     turns = ((node.probe, node.response) for node in path if node.response is not None)
     return "\n".join(f"tester: {probe}\ntarget: {reply}" for probe, reply in turns)
-
-
-def _objects(cells: Sequence[Any]) -> NDArray[Any]:
-    column = np.empty(len(cells), dtype=object)
-    column[:] = cells
-    return column

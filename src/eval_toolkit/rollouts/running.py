@@ -164,7 +164,10 @@ def run_rollouts(
     direct = not isinstance(system, System)
     system, seeds = system_and_prompts(system, seeds, options)
     validation.place(out, "out", NoneType)
-    _check_names(name, run_id)
+    if not isinstance(name, str) or not name.strip():
+        raise InvalidInputError(f"`name` is {name!r:.80}; it must be a non-empty string")
+    if run_id is not None and (not isinstance(run_id, str) or not run_id.strip()):
+        raise InvalidInputError(f"`run_id` is {run_id!r:.80}; it must be a non-empty string")
     given = prompt_list(seeds, single=direct)
     if not given:
         raise InvalidInputError("`seeds` is empty; at least one is needed")
@@ -224,10 +227,3 @@ def run_rollouts(
         engine={"concurrency": options["concurrency"]},
         shard=options["shard"],
     )
-
-
-def _check_names(name: Any, run_id: Any) -> None:
-    if not isinstance(name, str) or not name.strip():
-        raise InvalidInputError(f"`name` is {name!r:.80}; it must be a non-empty string")
-    if run_id is not None and (not isinstance(run_id, str) or not run_id.strip()):
-        raise InvalidInputError(f"`run_id` is {run_id!r:.80}; it must be a non-empty string")

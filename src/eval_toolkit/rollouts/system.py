@@ -147,7 +147,12 @@ class System(Generic[StateT, ActionT]):
             "respond": _identity(self.target, self, "respond"),
         }
         self.scored, self.scorers = made_scorers(given["scorer"], refusal)
-        self.tester = _with_score_direction(self.tester, self.scorer)
+        if self.scorer is not None:  # an attack that uses scores is given their direction
+            from eval_toolkit.rollouts.attacks.base import with_score_direction
+
+            self.tester = with_score_direction(
+                self.tester, higher_is_closer=self.scorer.higher_is_worse
+            )
         if self.tester is None and type(self).probe is System.probe:
             raise InvalidInputError("`tester` is missing; pass one, or override `probe`")
         if self.target is None and type(self).respond is System.respond:
@@ -391,12 +396,3 @@ def _part(value: Any) -> Any:
 
 def _speaks(value: Any) -> bool:
     return isinstance(value, (Model, Attack)) and not isinstance(value, type)
-
-
-def _with_score_direction(attack: Any, scorer: TextScorer | None) -> Any:
-    """Return the tester; an attack that uses scores is given their direction."""
-    from eval_toolkit.rollouts.attacks.base import with_score_direction
-
-    if scorer is None:
-        return attack
-    return with_score_direction(attack, higher_is_closer=scorer.higher_is_worse)

@@ -224,7 +224,10 @@ def _row(graph: Rollout, node: _Turn, where: str) -> _Row:
         # an error message may quote the key that a server rejected
         "reason": redact_secrets(node.reason),
         "attack": node.attack,
-        "scores": _scores(node.scores, where),
+        "scores": _json(
+            {name: _finite(one, f"{where}: score {name!r}") for name, one in node.scores.items()},
+            f"{where}: scores",
+        ),
         "unscored": _json(redact_secrets(node.unscored, keys=False), f"{where}: unscored"),
         "asked": None,
         "depth": node.depth,
@@ -293,11 +296,6 @@ def _told(conversation: Conversation) -> dict[str, Any]:
         "probe": conversation.probe,
         "opening": conversation.opening,
     }
-
-
-def _scores(scores: Mapping[str, float], where: str) -> str:
-    named = {name: _finite(score, f"{where}: score {name!r}") for name, score in scores.items()}
-    return _json(named, f"{where}: scores")
 
 
 def _finite(value: Any, where: str) -> float:

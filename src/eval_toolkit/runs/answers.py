@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._internal.display import Table, Tabled
+from eval_toolkit._internal.plain import objects
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.graders.judges.requests import apart
 from eval_toolkit.metrics.directions import known_direction
@@ -105,13 +106,13 @@ class AnswersTable(Tabled):
 
         Texts that a spreadsheet would take for a formula are prefixed with an apostrophe in CSV.
         """
-        from eval_toolkit._internal.plain import csv_text, whole_text
+        from eval_toolkit._internal.plain import csv_text, objects, whole_text
         from eval_toolkit._internal.tables import write_table
         from eval_toolkit._internal.tables.formats import CSV, TSV, format_of
 
         clean = csv_text if format_of(Path(path), None) in (CSV, TSV) else whole_text
         columns = {
-            name: _objects(None if one is None else clean(str(one)) for one in values.tolist())
+            name: objects(None if one is None else clean(str(one)) for one in values.tolist())
             if values.dtype == object
             else values
             for name, values in self.columns.items()
@@ -330,17 +331,17 @@ def _table(
     leading = [name for name, more in zip(_HEAD[:2], several, strict=True) if more]
     leading += ["id", *(["attempt"] if set(columns["attempt"]) - {1} else [])]
     found: dict[str, NDArray[Any]] = {
-        name: _numbers(columns[name], np.int64) if name == "attempt" else _objects(columns[name])
+        name: _numbers(columns[name], np.int64) if name == "attempt" else objects(columns[name])
         for name in (*leading, *_HEAD[4:7])
     }
     found |= {
-        shown[name]: _objects(values) if name in told else _numbers(values)
+        shown[name]: objects(values) if name in told else _numbers(values)
         for name, values in graded.items()
     }
     if by:
         found[_CORRECT] = _numbers(_correct(graded, by, grades), np.bool_)
     found |= {name: _numbers(columns[name], np.int64) for name in _HEAD[7:9]}
-    found["error"] = _objects(columns["error"])
+    found["error"] = objects(columns["error"])
     return AnswersTable(found, tuple(shown[name] for name in grades), shown.get(by, ""))
 
 
@@ -381,13 +382,6 @@ def _best(values: Sequence[Any], up: bool) -> float | None:
     if known and min(known) >= 0.0 and max(known) <= 1.0:
         return 1.0 if up else 0.0
     return (max if up else min)(known, default=None)
-
-
-def _objects(values: Iterable[Any]) -> NDArray[Any]:
-    cells = list(values)
-    column = np.empty(len(cells), dtype=object)
-    column[:] = cells
-    return column
 
 
 def _numbers(values: Sequence[Any], dtype: Any = np.float64) -> NDArray[Any]:

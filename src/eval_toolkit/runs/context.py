@@ -171,8 +171,12 @@ class Context:
         while n := self._allowed(len(jobs) - len(found)):
             self.n_calls += 1
             some = jobs[len(found) : len(found) + n]
-            done = self._run(self._asked, self._kept(model), some, self._failures_left())
-            self._count_failures(done)
+            most, failed = self.spec.give_up_after, self._n_failed_in_a_row
+            left = None if most is None else max(1, most - failed)
+            done = self._run(self._asked, self._kept(model), some, left)
+            states = [outcome.ok for outcome in reversed(done)]
+            whole = True not in states
+            self._n_failed_in_a_row = failed + len(states) if whole else states.index(True)
             self._note(done)
             self._count(done, done.progress)
             found += done
@@ -202,18 +206,6 @@ class Context:
 
     def _note(self, done: JobResults) -> None:
         self.notes += [note for note in done.notes if note not in self.notes]
-
-    def _failures_left(self) -> int | None:
-        """Return how many further consecutive failures are tolerated."""
-        most = self.spec.give_up_after
-        return None if most is None else max(1, most - self._n_failed_in_a_row)
-
-    def _count_failures(self, done: Sequence[JobResult]) -> None:
-        states = [outcome.ok for outcome in reversed(done)]
-        whole = True not in states
-        self._n_failed_in_a_row = (
-            self._n_failed_in_a_row + len(states) if whole else states.index(True)
-        )
 
     def call(
         self,

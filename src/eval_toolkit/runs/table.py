@@ -102,7 +102,8 @@ def to_table(
         if not isinstance(records[key], Records):
             raise InvalidTypeError(f"records[{key!r}] is {records[key]!r}; it must be Records")
     keys = sorted(records)
-    sides = [_sorted(records[key]) for key in keys]
+    given = (records[key] for key in keys)
+    sides = [one.take(np.lexsort((one.attempt, one.unit_id))) for one in given]
     layout = _layout(keys, sides)
     table: dict[str, NDArray[Any]] = {}
     sizes = [len(side) for side in sides]
@@ -118,10 +119,6 @@ def to_table(
         for suffix, of in zip(_MEASURED[1:], ("status", "reason"), strict=True):
             table[stored + suffix] = _stacked([_states(side, column, of) for side in sides])
     return table, layout
-
-
-def _sorted(records: Records) -> Records:
-    return records.take(np.lexsort((records.attempt, records.unit_id)))
 
 
 def _full(n: int, value: str | None) -> NDArray[Any]:

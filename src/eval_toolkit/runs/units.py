@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.hashing import canonical_json, content_hash, sha256_text
-from eval_toolkit._internal.plain import plain, whole_text
+from eval_toolkit._internal.plain import objects, plain, whole_text
 from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.runs.table import PART, stored_names
@@ -106,7 +106,13 @@ def units_table(
     what: dict[str, list[Any]] = {
         "row": [-1 if unit is None else unit.row for unit in asked],
         "input": [None if text is None else kept_text(text) for text in texts],
-        "digest": [None if text is None else _digest(text) for text in texts],
+        "digest": [
+            # whitespace and Unicode form make no difference
+            None
+            if text is None
+            else sha256_text(" ".join(unicodedata.normalize("NFC", text).split()))
+            for text in texts
+        ],
         "reference": [None if text is None else kept_text(text) for text in rights],
     }
     for name in dict.fromkeys(name for unit in given for name in unit.more):
@@ -143,12 +149,12 @@ def _of_records(
     found |= {stored: [] for stored in parts.values()}
     for slice_name, side in sides:
         n = len(side["unit_id"])
-        found["slice"].append(_objects([slice_name] * n))
+        found["slice"].append(objects([slice_name] * n))
         for name in WHO[1:]:
             found[name].append(side[name])
         for name, stored in parts.items():
-            found[stored].append(side.get(PART + name, _objects([None] * n)))
-    columns = {name: np.concatenate(some) if some else _objects([]) for name, some in found.items()}
+            found[stored].append(side.get(PART + name, objects([None] * n)))
+    columns = {name: np.concatenate(some) if some else objects([]) for name, some in found.items()}
     several = len({name for name, _ in sides}) < len(sides)
     order = _order(columns) if several else slice(None)
     return {name: column[order] for name, column in columns.items()}, parts
@@ -202,7 +208,7 @@ def _matched(
                 asked.append(told)
     order = _order(columns)
     return (
-        {name: _objects([values[at] for at in order]) for name, values in columns.items()},
+        {name: objects([values[at] for at in order]) for name, values in columns.items()},
         [asked[at] for at in order],
     )
 
@@ -224,7 +230,7 @@ def typed_column(values: Sequence[Any]) -> Array:
         return np.array(values, dtype=np.int64)
     if all(value is None or type(value) in (int, float) for value in values):
         return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-    return _objects([None if value is None else whole_text(str(value)) for value in values])
+    return objects([None if value is None else whole_text(str(value)) for value in values])
 
 
 def shown_input(value: Any, names: Sequence[str] = ()) -> str | None:
@@ -259,14 +265,3 @@ def kept_text(text: str) -> str:
     if len(text) <= MAX_CHARS:
         return safe
     return f"{safe[:MAX_CHARS]} [… {len(text) - MAX_CHARS:,} more characters]"
-
-
-def _digest(text: str) -> str:
-    """Return the hash of a text, ignoring whitespace and Unicode form."""
-    return sha256_text(" ".join(unicodedata.normalize("NFC", text).split()))
-
-
-def _objects(values: Sequence[Any]) -> Array:
-    column = np.empty(len(values), dtype=object)
-    column[:] = values
-    return column

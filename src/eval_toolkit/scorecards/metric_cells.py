@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
@@ -15,9 +16,7 @@ from eval_toolkit.inference.plans import MIN_UNITS, Plan
 from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.results import BootstrapCI
-from eval_toolkit.inference.score_intervals import closed_ci, has_closed_form
-from eval_toolkit.inference.statistics import AtThreshold, statistic_for
-from eval_toolkit.metric_specs.families import is_of_column
+from eval_toolkit.metric_specs.families import is_of_column, is_of_sums
 from eval_toolkit.metrics import is_metric_defined_for_slice
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards.cells import MetricResult
@@ -82,18 +81,18 @@ def weighted_cells(
     return cells
 
 
+@dataclass(eq=False)
 class _Draft:
     """A cell under construction: first the value, then the interval."""
 
-    def __init__(self, spec: MetricSpec) -> None:
-        self.spec = spec
-        self.statistic: Statistic | None = None
-        self.details: dict[str, Any] = {}
-        self.value: float | None = None
-        self.status = "ok"
-        self.reason = ""
-        self.ci: BootstrapCI | None = None
-        self.proportion: tuple[float, float] | None = None
+    spec: MetricSpec
+    statistic: Statistic | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    value: float | None = None
+    status: str = "ok"
+    reason: str = ""
+    ci: BootstrapCI | None = None
+    proportion: tuple[float, float] | None = None
 
     @classmethod
     def of(cls, spec: MetricSpec, data: Columns, shift: PriorShift | None) -> _Draft:
@@ -120,7 +119,11 @@ class _Draft:
             self.statistic, self.details = shift.bind(self.spec, data)
         elif hasattr(self.spec, "bind"):
             self.statistic, self.details = self.spec.bind(data)
+        elif is_of_sums(self.spec):
+            self.statistic = self.spec.statistic
         else:
+            from eval_toolkit.inference.statistics import statistic_for  # not needed for sums
+
             self.statistic = statistic_for(self.spec)
             if is_of_column(self.spec):
                 self.proportion = self.spec.proportion(data)
@@ -132,27 +135,24 @@ class _Draft:
             return
         self.value = float(value)
 
-    def refuses(self) -> bool:
-        """Return whether the statistic never has an interval; if so, record the reason."""
-        why = getattr(self.statistic, "no_interval", "")
-        if why:
-            self.reason = f"no interval: {why}"
-        return bool(why)
-
     def give_closed(self, data: Columns, plan: Plan, confidence: float) -> bool:
         """Set the interval, or the reason for its absence, if no resampling is needed."""
         if self.statistic is None or self.value is None:
             return False
         if self.proportion is not None and plan.is_plain_rows:
             self.ci = _share_interval(self.proportion, confidence, plan)
-        elif has_closed_form(self.statistic, plan):
+            return True
+        if is_of_sums(self.spec):
+            return False
+        from eval_toolkit.inference.score_intervals import closed_ci, has_closed_form
+
+        if has_closed_form(self.statistic, plan):
             try:
                 self.ci = closed_ci(self.statistic, data, plan, self.value, confidence)
             except UndefinedMetricError as error:
                 self.reason = without_interval(error)
-        else:
-            return False
-        return True
+            return True
+        return False
 
     def _stop(self, status: str, reason: str) -> None:
         self.status, self.reason, self.statistic = status, reason, None
@@ -171,12 +171,14 @@ class _Draft:
 
 def _bootstrap(drafts: list[_Draft], data: Columns, plan: Plan, how: Intervals) -> None:
     """Set the bootstrap interval of every draft, or the reason for its absence."""
-    drafts = [draft for draft in drafts if not draft.refuses()]
-    resampled = [
-        draft
-        for draft in drafts
-        if how.method is not None or not draft.give_closed(data, plan, how.confidence)
-    ]
+    resampled = []
+    for draft in drafts:
+        if why := getattr(draft.statistic, "no_interval", ""):  # it never has one
+            draft.reason = f"no interval: {why}"
+        elif how.method is not None or not draft.give_closed(data, plan, how.confidence):
+            resampled.append(draft)
+    if not resampled:
+        return
     if plan.n_units < MIN_UNITS:
         what = "rows" if plan.unit_of_row is None else "groups"
         for draft in resampled:
@@ -194,6 +196,8 @@ def _sharing_draws(drafts: list[_Draft], plan: Plan) -> list[list[_Draft]]:
     All metrics share one set of resamples, except those at a threshold with independent rows, which
     resample the confusion counts at that threshold instead of rows.
     """
+    from eval_toolkit.inference.statistics import AtThreshold
+
     parts: dict[float | None, list[_Draft]] = {}
     for draft in drafts:
         by_cells = plan.is_plain_rows and isinstance(draft.statistic, AtThreshold)

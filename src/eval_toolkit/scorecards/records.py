@@ -234,7 +234,7 @@ class Records(Displayed):
         ['a', 'c']
         """
         at = _positions(rows, len(self))
-        if at.dtype != np.bool_ and not _rises(at):
+        if at.dtype != np.bool_ and not (at[1:] > at[:-1]).all():
             at = at[np.lexsort((self.attempt[at], self.unit_id[at]))]
         ids = self.unit_id[at]
         return Records(
@@ -367,11 +367,6 @@ def _at(texts: Strings, at: NDArray[Any]) -> Strings:
     return found
 
 
-def _rises(at: IntArray) -> bool:
-    """Return whether positions are strictly increasing."""
-    return bool((at[1:] > at[:-1]).all())
-
-
 def _positions(rows: ArrayLike, n: int) -> NDArray[Any]:
     at = np.asarray(rows)
     if at.dtype == np.bool_:
@@ -387,7 +382,7 @@ def _positions(rows: ArrayLike, n: int) -> NDArray[Any]:
         row = int(np.argmax(outside))
         raise InvalidInputError(f"rows[{row}] is {at[row]}; there are {n} records")
     at = np.where(at < 0, at + n, at)
-    if _rises(at):
+    if (at[1:] > at[:-1]).all():
         return at
     again = np.setdiff1d(np.arange(len(at)), np.unique(at, return_index=True)[1])
     if len(again):

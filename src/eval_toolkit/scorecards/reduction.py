@@ -150,23 +150,24 @@ def reduce_attempts(
     failed_is = 0.0 if spec is None else value_of_failure(spec)
     counted = _counted(records, columns, options, failed_is, scored=spec is None)
     values, n_skipped = counted.values, counted.n_skipped
-    unit_id, group = _of(records.unit_id, counted.rows), _of(records.group, counted.rows)
+    every = bool(counted.rows.all())  # no copy of the texts
+    unit_id = records.unit_id if every else records.unit_id[counted.rows]
+    group = records.group if every else records.group[counted.rows]
     starts = unit_starts(unit_id)
     if is_of_column(spec) and spec.k is not None:
         n = np.diff(np.append(starts, len(unit_id)))
         passed, enough = _together(values[spec.column], records, counted.rows, starts, n, spec)
         n_skipped += int(n[~enough].sum())
         values, starts = {spec.column: passed[enough]}, starts[enough]
-    else:
-        values = {name: _per_unit(column, starts, options) for name, column in values.items()}
+    elif len(starts) < len(unit_id):
+        reduced = REDUCERS[options.reduce]
+        values = {
+            name: np.asarray(reduced(column, starts), dtype=np.float64)
+            for name, column in values.items()
+        }
     groups = group if len(starts) == len(group) else group[starts]
     plan = rows_plan(len(starts)) if records.group is records.unit_id else _plan(groups)
     return Units(values, groups, plan, counted.n_errors, n_skipped, len(starts))
-
-
-def _of(texts: NDArray[Any], rows: BoolArray) -> NDArray[Any]:
-    """Return the strings in the given rows, without a copy if all rows are selected."""
-    return texts if rows.all() else texts[rows]
 
 
 def pooled(
@@ -254,9 +255,3 @@ def voted(
     n = np.add.reduceat(measured.astype(np.int64), starts)
     answers = answers_of(records, str(spec.answer))[measured]
     return spec.of_votes(values[measured], answers, np.cumsum(n) - n, n)
-
-
-def _per_unit(values: FloatArray, starts: IntArray, options: Options) -> FloatArray:
-    if len(starts) == len(values):
-        return values
-    return np.asarray(REDUCERS[options.reduce](values, starts), dtype=np.float64)

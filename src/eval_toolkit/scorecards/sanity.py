@@ -46,7 +46,7 @@ def sanity_notes(y_true: ArrayLike, y_score: ArrayLike) -> list[str]:
     the scores range from 3.99 to 97.5, like percent: divide them by 100 if they are probabilities
     """
     labels, scores = validation.binary_pair(y_true, y_score)
-    found = (_swapped(labels, scores), _decisions(scores), _percent(scores))
+    found = (_swapped(labels, scores), _not_scores(scores))
     return [note for note in found if note]
 
 
@@ -71,16 +71,12 @@ def _swapped(labels: BoolArray, scores: FloatArray) -> str:
     )
 
 
-def _decisions(scores: FloatArray) -> str:
-    if np.any((scores != 0.0) & (scores != 1.0)) or scores.min() == scores.max():
-        return ""
-    return (
-        "the scores are 0 and 1 only, like decisions: ROC-AUC, PR-AUC and calibration need scores "
-        "before the threshold; for decisions, report f1@0.5, precision@0.5 and recall@0.5"
-    )
-
-
-def _percent(scores: FloatArray) -> str:
+def _not_scores(scores: FloatArray) -> str:
+    if set(np.unique(scores)) == {0.0, 1.0}:
+        return (
+            "the scores are 0 and 1 only, like decisions: ROC-AUC, PR-AUC and calibration need "
+            "scores before the threshold; for decisions, report f1@0.5, precision@0.5 and recall@0.5"
+        )
     low, high = float(scores.min()), float(scores.max())
     if low < 0.0 or not _LEAST_PERCENT < high <= 100.0:
         return ""

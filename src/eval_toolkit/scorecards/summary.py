@@ -350,7 +350,10 @@ def _mean_cell(units: Units, spec: ColumnSpec, options: Options, why: str) -> Me
         )
         value, n_groups = float(values.mean()), units.plan.n_groups
         cell = MetricResult(value, "ok", reason, ci, n_units=len(values), n_groups=n_groups)
-    return _described(_left_out(_counted(cell, units), spec, options), values, units.plan, spec)
+    cell = _counted(cell, units)
+    if options.on_error == "as_zero" and cell.n_errors and spec.higher_is_better is None:
+        cell = _noted(cell, f"{cell.n_errors} errors are excluded: neither direction is worse")
+    return _described(cell, values, units.plan, spec)
 
 
 def _named_cell(
@@ -391,14 +394,6 @@ def _jackknifed(columns: Sequence[FloatArray], spec: SumsSpec, plan: Plan) -> fl
     sums = np.stack([np.bincount(of_row, column, plan.n_groups) for column in columns], axis=1)
     left_out = spec.of_sums(sums.sum(axis=0) - sums)
     return None if np.isnan(left_out).any() else jackknife_se(left_out)
-
-
-def _left_out(cell: MetricResult, spec: ColumnSpec, options: Options) -> MetricResult:
-    """Add a note on failures excluded under "as_zero" because neither direction is worse."""
-    if options.on_error != "as_zero" or not cell.n_errors or spec.higher_is_better is not None:
-        return cell
-    note = f"{cell.n_errors} errors are excluded: neither direction is worse"
-    return _noted(cell, note)
 
 
 def _described(
@@ -470,7 +465,17 @@ def _closed_form(
 ) -> tuple[BootstrapCI | None, str]:
     """Return a closed-form interval for the mean and a remark; if None, the reason."""
     if method is None:
-        return _default(values, plan, spec, confidence)
+        try:
+            ci = mean_interval(
+                values,
+                groups=plan.unit_of_row,
+                bounds=spec.bounds,
+                share=spec.kind == "share",
+                confidence=confidence,
+            )
+        except UndefinedMetricError as error:
+            return None, str(error)
+        return ci, ""
     if method == "t":
         from eval_toolkit.inference.means import t_interval
 
@@ -499,21 +504,4 @@ def _closed_form(
         n_units=n,
         n_groups=plan.n_groups,
     )
-    return ci, ""
-
-
-def _default(
-    values: FloatArray, plan: Plan, spec: ColumnSpec, confidence: float
-) -> tuple[BootstrapCI | None, str]:
-    """Return the default interval for the type of column and ""; if None, the reason."""
-    try:
-        ci = mean_interval(
-            values,
-            groups=plan.unit_of_row,
-            bounds=spec.bounds,
-            share=spec.kind == "share",
-            confidence=confidence,
-        )
-    except UndefinedMetricError as error:
-        return None, str(error)
     return ci, ""

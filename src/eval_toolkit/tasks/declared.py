@@ -51,6 +51,9 @@ _KEYS: Mapping[str, Mapping[str, str]] = {
 _FIELD_KEYS = {"field": _TEXT, "after": _TEXT, "split": _TEXT, "parse": _BOOL}
 
 
+_OF_PROMPT = ("instruction", "cue", "system", "initial", "target", "style", "without_brackets")
+
+
 @dataclass(frozen=True, slots=True)
 class Declaration:
     """A validated task declaration, without data."""
@@ -124,7 +127,10 @@ class Declaration:
         for grader in (self.graders or ()) if own else ():
             check_named(grader, origin=origin)
         try:
-            prompt, response = self._prompt(), self._response()
+            prompt = Prompt(
+                **{name: self.prompt[name] for name in _OF_PROMPT if name in self.prompt}
+            )
+            response = self._response()
         except EvalToolkitError as error:
             raise InvalidInputError(f"{self.path}: {error}") from error
         made = Task(self.name, prompt, response, data=self._data(data), **given)
@@ -156,10 +162,6 @@ class Declaration:
             config=task.get("config"),
             revision=task.get("revision"),
         )
-
-    def _prompt(self) -> Prompt:
-        texts = ("instruction", "cue", "system", "initial", "target", "style", "without_brackets")
-        return Prompt(**{name: self.prompt[name] for name in texts if name in self.prompt})
 
     def _response(self) -> CompletionSpec | ChoicesSpec:
         prompt = self.prompt

@@ -125,7 +125,11 @@ class TaskKind(Kind[Answers]):
     @cached_property
     def _config(self) -> dict[str, Any]:
         model = self.model
-        asked = {} if model is None else {"model": _described(model)}
+        asked = (
+            {}
+            if model is None
+            else {"model": {"name": model.name, "description": dict(model.describe())}}
+        )
         rule = self.settings.get("until")
         return {
             "kind": self.name,
@@ -273,10 +277,6 @@ class TaskKind(Kind[Answers]):
             raise ArtifactError(
                 f"{folder}: {changed} since the run in this folder; choose another folder"
             )
-
-
-def _described(model: Model) -> dict[str, Any]:
-    return {"name": model.name, "description": dict(model.describe())}
 
 
 def same_units(run: Run, samples: Iterable[Sample]) -> None:

@@ -38,13 +38,12 @@ def read_rows(path: Path, split: str, *, only_named: bool = False) -> list[Row]:
             )
         return payload
 
-    return [_object(row, place) for place, row in tables.read_records(path, list_in=list_in)]
-
-
-def _object(value: Any, place: str) -> Row:
-    if not isinstance(value, dict):
-        raise ArtifactError(f"{place}: contains {value!r:.60}; every row must be an object")
-    return value
+    rows = []
+    for place, row in tables.read_records(path, list_in=list_in):
+        if not isinstance(row, dict):
+            raise ArtifactError(f"{place}: contains {row!r:.60}; every row must be an object")
+        rows.append(row)
+    return rows
 
 
 def read_labels(path: Path) -> list[Any]:

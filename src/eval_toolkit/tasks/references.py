@@ -48,25 +48,21 @@ def sample_units(samples: Iterable[Sample]) -> list[Unit]:
     >>> unit.input, unit.reference, unit.more
     ('Capital of Italy?', ' Rome', {'correct': '[1]'})
     """
-    return [_unit(sample, _reference(sample)) for sample in samples]
+    return [_unit(sample) for sample in samples]
 
 
-def _unit(sample: Sample, right: Reference) -> Unit:
+def _unit(sample: Sample) -> Unit:
+    right = _reference(sample)
+    turns = (turn.content for turn in reversed(sample.messages) if turn.role is Role.USER)
     return Unit(
         id=sample.id,
         content_hash=sample.content_hash,
         group=sample.group,
-        input=_question(sample),
+        input=next(turns, None) if sample.question is None else sample.question,
         reference=right.text,
         more={"correct": None if right.correct is None else json.dumps(right.correct)},
         row=sample.index,
     )
-
-
-def _question(sample: Sample) -> str | None:
-    """Return the question in the data, or else the last user message of a sample."""
-    turns = (turn.content for turn in reversed(sample.messages) if turn.role is Role.USER)
-    return sample.question if sample.question is not None else next(turns, None)
 
 
 def references_of(run: Run, unit_ids: Iterable[str]) -> dict[str, Reference]:

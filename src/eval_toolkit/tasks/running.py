@@ -184,7 +184,9 @@ def run_task(
     task = _task(task, {name: options[name] for name in ("prompt", "system", "answer", "by")})
     validation.place(out, "out", NoneType)
     ask = AskSpec.of(options)
-    _check_run_id(options["run_id"])
+    run_id = options["run_id"]
+    if run_id is not None and (not isinstance(run_id, str) or not run_id.strip()):
+        raise InvalidInputError(f"`run_id` is {run_id!r:.80}; it must be a non-empty string")
     _check_against(until, out)
     attempts = attempts_of(task, attempts)
     summary = SummarySpec.of(options)
@@ -254,11 +256,6 @@ def run_task(
         notes=(*notes, *_fewer(watch, samples)),
         shard=options["shard"],
     )
-
-
-def _check_run_id(run_id: Any) -> None:
-    if run_id is not None and (not isinstance(run_id, str) or not run_id.strip()):
-        raise InvalidInputError(f"`run_id` is {run_id!r:.80}; it must be a non-empty string")
 
 
 def _check_against(until: UntilWidth | UntilDecided | None, out: str | Path | None) -> None:

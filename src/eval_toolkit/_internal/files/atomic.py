@@ -18,7 +18,8 @@ def replace_atomic(path: str | Path) -> Iterator[Path]:
     temporary = target.parent / f".{target.name}.{secrets.token_hex(6)}.tmp"
     try:
         yield temporary
-        _sync(temporary)
+        with temporary.open("rb") as stream:
+            os.fsync(stream.fileno())
         if target.exists():
             temporary.chmod(target.stat().st_mode & 0o777)
         temporary.replace(target)
@@ -44,8 +45,3 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb") as stream:
-        os.fsync(stream.fileno())

@@ -77,7 +77,8 @@ def parse_json(
     """
     try:
         text = str(text, "utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
-        value = _decoder(text, strict).decode(text)
+        exact = _STRICT_LARGE if _MAY_BE_LARGE(text) else _STRICT
+        value = (exact if strict else _LENIENT).decode(text)
         if not _deeper_than(value, limits.DEPTH):
             return value
         problem = _TOO_DEEP
@@ -122,12 +123,6 @@ _LENIENT = json.JSONDecoder()
 _STRICT = json.JSONDecoder(parse_constant=_refused)
 _STRICT_LARGE = json.JSONDecoder(parse_constant=_refused, parse_float=_finite, parse_int=_integer)
 _MAY_BE_LARGE = re.compile(r"[eE]\+?[0-9]{3}|[0-9]{300}").search
-
-
-def _decoder(text: str, strict: bool) -> json.JSONDecoder:
-    if not strict:
-        return _LENIENT
-    return _STRICT_LARGE if _MAY_BE_LARGE(text) else _STRICT
 
 
 def _deeper_than(value: Any, most: int) -> bool:

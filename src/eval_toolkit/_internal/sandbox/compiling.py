@@ -53,7 +53,11 @@ def compile_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
     re.error: it has 60000 characters; at most 50000 are read
     """
     if isinstance(pattern, str):
-        _refuse_size(pattern)
+        if len(pattern) > LONGEST:
+            raise re.error(f"it has {len(pattern)} characters; at most {LONGEST} are allowed")
+        wide = len(_IS_WIDE.findall(pattern)) if "-" in pattern else 0
+        if wide > WIDE:
+            raise re.error(f"it has {wide} wide ranges of characters; at most {WIDE} are allowed")
     _TIME.refill()
     if _TIME.spent > SECONDS:
         raise re.error(
@@ -66,14 +70,6 @@ def compile_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
             return re.compile(pattern, flags)
     finally:
         _TIME.spent += time.thread_time() - started
-
-
-def _refuse_size(pattern: str) -> None:
-    if len(pattern) > LONGEST:
-        raise re.error(f"it has {len(pattern)} characters; at most {LONGEST} are allowed")
-    wide = len(_IS_WIDE.findall(pattern)) if "-" in pattern else 0
-    if wide > WIDE:
-        raise re.error(f"it has {wide} wide ranges of characters; at most {WIDE} are allowed")
 
 
 def compiled(pattern: Any, name: str, flags: int = 0) -> re.Pattern[str]:

@@ -176,7 +176,8 @@ def _read(
     """Read the wanted columns of one file in one pass, then check the numbers."""
     also = () if pick is None else (*pick.where, *([pick.key] if pick.key else []))
     _check_columns(source, (*wanted, *also))
-    _refuse_repeated(con, source, wanted)
+    if source.kinds:
+        _refuse_repeated(con, source, wanted)
     selected = [
         f"{_expression(name, kind, source)} AS c{i}"
         for i, (name, kind) in enumerate(wanted.items())
@@ -211,8 +212,6 @@ def _refuse_repeated(
     con: "duckdb.DuckDBPyConnection", source: Source, wanted: Mapping[str, str]
 ) -> None:
     """Raise if dictionary-encoded strings of a Parquet file expand far beyond its size."""
-    if source.is_json or source.separator is not None:
-        return
     names = [name for name, kind in wanted.items() if kind != "number"]
     lengths = [_length(quoted(name), source.kinds[name]) for name in names]
     sums = ", ".join(f"sum({length})" for length in lengths if length)

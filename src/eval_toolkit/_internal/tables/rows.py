@@ -133,7 +133,19 @@ def read_rows(
         n_read += len(next(iter(parts[-1].values())))
     if not n_read and not may_be_empty:
         raise InvalidInputError(f"{shown(files[0])}: the file has no rows below the column names")
-    return _joined(parts, files, pick)
+    sizes = [len(next(iter(part.values()))) for part in parts]
+    table = {name: joined([part[name] for part in parts]) for name in parts[0]}
+    starts = np.cumsum([0, *sizes[:-1]])
+    if pick is None:
+        return Rows(table, tuple(files), starts)
+    if pick.sample_size is not None and sum(sizes) > pick.sample_size:
+        # Each file contributes its smallest keys; the smallest overall form the sample.
+        order = np.lexsort((np.arange(sum(sizes)), table[KEY].astype(str)))
+        chosen = np.sort(order[: pick.sample_size])
+        starts = np.searchsorted(chosen, starts)
+        table = {name: column[chosen] for name, column in table.items()}
+    del table[KEY]
+    return Rows(table, tuple(files), starts, numbers=table.pop(ROW).astype(np.int64))
 
 
 def rows_of(
@@ -184,24 +196,6 @@ def _as_texts(column: NDArray[Any]) -> NDArray[Any]:
         for value in column.tolist()
     ]
     return texts
-
-
-def _joined(
-    parts: Sequence[Mapping[str, NDArray[Any]]], files: Sequence[Path], pick: RowPick | None
-) -> Rows:
-    sizes = [len(next(iter(part.values()))) for part in parts]
-    table = {name: joined([part[name] for part in parts]) for name in parts[0]}
-    starts = np.cumsum([0, *sizes[:-1]])
-    if pick is None:
-        return Rows(table, tuple(files), starts)
-    if pick.sample_size is not None and sum(sizes) > pick.sample_size:
-        # Each file contributes its smallest keys; the smallest overall form the sample.
-        order = np.lexsort((np.arange(sum(sizes)), table[KEY].astype(str)))
-        chosen = np.sort(order[: pick.sample_size])
-        starts = np.searchsorted(chosen, starts)
-        table = {name: column[chosen] for name, column in table.items()}
-    del table[KEY]
-    return Rows(table, tuple(files), starts, numbers=table.pop(ROW).astype(np.int64))
 
 
 def _shared_names(files: Sequence[Path], file_format: FileFormat) -> list[str]:

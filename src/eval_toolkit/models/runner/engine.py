@@ -279,7 +279,12 @@ class _Asking:
     async def _ask(self, n: int) -> None:
         job = self.jobs[n]
         try:
-            self.outcomes[n] = self._finished(job, await self._answer(job.request, self.places[n]))
+            said = await ask(self.model, job.request, self.places[n])
+            response = checked_response(said, job.request)
+            if (wrong := response.error) is not None:
+                kind = wrong.kind if wrong.kind in ModelError.KINDS else "other"
+                raise ModelError(wrong.message, kind=kind, status=wrong.status, tries=wrong.tries)
+            self.outcomes[n] = self._finished(job, response)
             self.n_failed_in_a_row = 0
         except (ArtifactError, MissingExtraError):  # affects all requests
             raise
@@ -291,14 +296,6 @@ class _Asking:
                 raise self._stopped(error, why) from failure
             self.outcomes[n] = self._finished(job, error=error)
             self._give_up_if_hopeless(error)
-
-    async def _answer(self, request: Request, place: Place | None) -> Response:
-        response = checked_response(await ask(self.model, request, place), request)
-        error = response.error
-        if error is not None:
-            kind = error.kind if error.kind in ModelError.KINDS else "other"
-            raise ModelError(error.message, kind=kind, status=error.status, tries=error.tries)
-        return response
 
     def _finished(
         self, job: Job, response: Response | None = None, error: ErrorInfo | None = None

@@ -192,8 +192,15 @@ class Journal:
             check_version(self.path, found["journal"])
             entries.head = found
             return
-        entry = _entry(found)
-        if entry is not None:
+        told = request_of(found)
+        if told is not None:
+            usage = told.get("usage")
+            entry = Entry(
+                *(told[name] for name in ("unit_id", "attempt", "step", "hash")),
+                response=told.get("response"),
+                usage=usage if isinstance(usage, dict) else None,
+                error=told.get("error"),
+            )
             entries[entry.key] = entry
         elif line.endswith(b"\n") and line.strip():
             entries.n_garbled += 1
@@ -251,17 +258,6 @@ class Journal:
                 f"{self.path}: the journal cannot be written: {error.strerror or error}; "
                 "finished requests are kept, and the same run resumes from there"
             ) from error
-
-
-def _entry(found: Any) -> Entry | None:
-    """Return the entry in a parsed line, or None if it is not one."""
-    told = request_of(found)
-    if told is None:
-        return None
-    unit_id, attempt, step, digest = (told[name] for name in ("unit_id", "attempt", "step", "hash"))
-    response, usage, error = (told.get(name) for name in ("response", "usage", "error"))
-    usage = usage if isinstance(usage, dict) else None
-    return Entry(unit_id, attempt, step, digest, response, usage, error)
 
 
 def _write_whole(file: int, data: bytes) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from eval_toolkit._internal.files import parse_json
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
-from eval_toolkit._internal.plain import whole_text
+from eval_toolkit._internal.plain import objects, whole_text
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.models.messages import Message
 from eval_toolkit.models.payloads import read_response, to_json
@@ -79,7 +79,7 @@ def to_columns(outcomes: Iterable[JobResult]) -> dict[str, NDArray[Any]]:
         seen.add(digest)
     cells = zip(*rows, strict=True) if rows else [()] * len(COLUMNS)
     return {
-        name: np.array(column, dtype=np.int64) if name == "attempt" else _objects(column)
+        name: np.array(column, dtype=np.int64) if name == "attempt" else objects(column)
         for name, column in zip(COLUMNS, cells, strict=True)
     }
 
@@ -189,13 +189,6 @@ def _put_together(kind: str, prompt: str, params: dict[str, Any]) -> Request:
     made = GenerateRequest if kind == "generate" else LoglikelihoodRequest
     request: Request = made(prompt=given, **params)
     return request
-
-
-def _objects(values: Iterable[Any]) -> NDArray[Any]:
-    cells = list(values)
-    column = np.empty(len(cells), dtype=object)
-    column[:] = cells
-    return column
 
 
 def _rows(columns: Mapping[str, Any], wanted: Iterable[str]) -> Iterable[dict[str, Any]]:

@@ -68,7 +68,13 @@ def cut_short(
     >>> cut_short(records, [graph], "expectation", 1)
     {'unprovoked_success': array([ True])}
     """
-    counting = [_counting(graph, policy) for graph in graphs]
+    # The conversations that determine the values of each rollout.
+    counting = [
+        []
+        if graph.selected and policy != "best"
+        else [path for path, _ in conversations(graph, policy)]
+        for graph in graphs
+    ]
     stops = any(stopped(path, depth) for paths in counting for path in paths)
     broke = np.array([any(not _whole(path) for path in paths) for paths in counting])
     seen = np.array([bool(graph.children) for graph in graphs])
@@ -88,13 +94,6 @@ def cut_short(
         if mine.any():
             found[column] = mine
     return found
-
-
-def _counting(graph: Graph[Any, Any], policy: str) -> list[list[Turn]]:
-    """Return the conversations that determine a rollout's values."""
-    if graph.selected and policy != "best":
-        return []
-    return [path for path, _ in conversations(graph, policy)]
 
 
 def _whole(path: Sequence[Turn]) -> bool:

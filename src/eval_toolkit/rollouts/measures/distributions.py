@@ -247,21 +247,17 @@ def turn_table(
     """
     by_turn: dict[int, list[_Weighted]] = {}
     for graph in graphs:
-        for depth, turns in _by_depth(graph).items():
+        at_depth: dict[int, list[Node[Any, Any]]] = {}
+        for node in graph.nodes():
+            if node.status != ENDED:  # placeholder for the end of an attack, not a turn
+                at_depth.setdefault(node.depth, []).append(node)
+        for depth, turns in at_depth.items():
             by_turn.setdefault(depth, []).extend(
                 (node, 1.0 / len(turns) if graph.selected else node.weight) for node in turns
             )
     keys = sorted({key for turns in by_turn.values() for node, _ in turns for key in node.scores})
     detector = detector_of([], refusal)
     return [_turn_row(turn, by_turn[turn], keys, detector) for turn in sorted(by_turn)]
-
-
-def _by_depth(graph: Graph[Any, Any]) -> dict[int, list[Node[Any, Any]]]:
-    found: dict[int, list[Node[Any, Any]]] = {}
-    for node in graph.nodes():
-        if node.status != ENDED:  # placeholder for the end of an attack, not a turn
-            found.setdefault(node.depth, []).append(node)
-    return found
 
 
 def _turn_row(
@@ -289,17 +285,16 @@ def _turn_row(
     for name, look in rates.items():
         row[f"{name}_rate"], row[f"{name}_n"] = _mean(weighted, look)
     row["probe_length"], _ = _mean(weighted, lambda node: len(str(node.probe)) or None)
-    row["response_length"], _ = _mean(weighted, _length)
+    answered = [(node, w) for node, w in weighted if node.status == "ok"]
+    row["response_length"], _ = _mean(
+        answered, lambda node: None if node.response is None else len(str(node.response))
+    )
     for key in keys:
         if key != detector.key and not key.startswith(f"{detector.key}:"):
             name = f"{key.removesuffix(':probe')}_probe" if key.endswith(":probe") else key
             found = _mean(weighted, lambda node, key=key: node.scores.get(key))  # type: ignore[misc]
             row[f"{name}_mean"], row[f"{name}_n"] = found
     return row
-
-
-def _length(node: Node[Any, Any]) -> int | None:
-    return None if node.status != "ok" or node.response is None else len(str(node.response))
 
 
 def _mean(

@@ -152,15 +152,28 @@ def measure_rollouts(
     plan = _Plan.of(graphs, [seed for _, seed in lines], scorers, refusal, depth)
     measured = [plan.line(graph, seed, policy) for graph, seed in lines]
     columns = {name: [line[name] for line in measured] for name in measured[0]}
+    grades = {
+        name: [one if isinstance(one, Grade) else None for one in column]
+        for name, column in columns.items()
+    }
     return Records.from_columns(
-        {name: [_value(one) for one in column] for name, column in columns.items()},
+        {
+            name: [one.value if isinstance(one, Grade) else one for one in column]
+            for name, column in columns.items()
+        },
         unit_id=[seed.id for _, seed in lines],
         attempt=[graph.attempt for graph, _ in lines],
         group=[seed.group for _, seed in lines],
         slices=_slices([seed for _, seed in lines]),
         content_hash=[seed.content_hash for _, seed in lines],
-        status={name: [_status(one) for one in column] for name, column in columns.items()},
-        reason={name: [_reason(one) for one in column] for name, column in columns.items()},
+        status={
+            name: ["ok" if one is None else one.status for one in column]
+            for name, column in grades.items()
+        },
+        reason={
+            name: ["" if one is None else whole_text(one.reason) for one in column]
+            for name, column in grades.items()
+        },
     )
 
 
@@ -195,18 +208,6 @@ def _slices(seeds: Sequence[SeedPrompt]) -> dict[str, list[str]]:
         "safe": [_SAFETY[seed.safe] for seed in seeds],
     }
     return {name: [one or _NONE for one in part] for name, part in parts.items() if any(part)}
-
-
-def _value(given: float | Grade) -> float | None:
-    return given.value if isinstance(given, Grade) else given
-
-
-def _status(given: float | Grade) -> str:
-    return given.status if isinstance(given, Grade) else "ok"
-
-
-def _reason(given: float | Grade) -> str:
-    return whole_text(given.reason) if isinstance(given, Grade) else ""
 
 
 @dataclass(frozen=True)

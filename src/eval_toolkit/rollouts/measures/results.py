@@ -102,6 +102,8 @@ class MeasurementSettings:
         # Errors of rollouts with selected branches are known, even without an expectation.
         chosen = any(graph.selected for graph in graphs) and self.policy != "best"
         status = records.status[_ON_ANY if chosen else SUCCESS]
+        answered = [node for graph in graphs for node in graph.nodes() if node.status == "ok"]
+        n_cut = sum(node.reason == CUT_OFF for node in answered)
         return Graded(
             subjects={(name, self.target): records},
             cards={(name, self.target): card},
@@ -110,7 +112,7 @@ class MeasurementSettings:
             counts={"n_seeds": len(prompts), "n_rollouts": len(graphs)},
             attempts=tuple(graphs),
             more=self._more(graphs, prompts, records),
-            notes=(*seed_notes(prompts), *_cut_off(graphs)),
+            notes=(*seed_notes(prompts), *cut_off_notes(n_cut, len(answered))),
         )
 
     def _more(
@@ -167,11 +169,6 @@ def _scorer_settings(scorer: TextScorer) -> dict[str, Any]:
         "mode": getattr(scorer, "mode", "turn"),
         **({"judges": own()} if callable(own) else {}),
     }
-
-
-def _cut_off(graphs: Sequence[Graph[Any, Any]]) -> list[str]:
-    nodes = [node for graph in graphs for node in graph.nodes() if node.status == "ok"]
-    return cut_off_notes(sum(node.reason == CUT_OFF for node in nodes), len(nodes))
 
 
 def _similarity(

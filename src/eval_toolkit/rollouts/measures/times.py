@@ -173,7 +173,11 @@ def survival_rows(
     groups = [_group(graph, known) for graph in graphs]
     name = scorer if scorer is None or isinstance(scorer, str) else scorer.name
     if own:
-        _check_echoes(graphs)
+        nodes = (node for graph in graphs for node in graph.nodes())
+        if unclear := sum(node.event is True and node.echo is None for node in nodes):
+            raise UndefinedMetricError(
+                f"it is unknown whether {unclear} of the failures merely repeat the tester"
+            )
     look: Look = partial(own_event_of if own else event_of, scorer=name)
     planned = deepest(graphs) if depth is None else validation.integer(depth, "depth", low=1)
     return followed(graphs, groups, look, chosen, planned)
@@ -256,14 +260,6 @@ def _weights(
     each = len(np.unique(rollouts[seen])) / len(np.unique(units[seen]))
     shares = np.divide(each, of_unit, out=np.ones_like(of_unit), where=of_unit > 0.0)
     return np.asarray(by_path * shares[units], dtype=np.float64)
-
-
-def _check_echoes(graphs: Sequence[Graph[Any, Any]]) -> None:
-    unclear = sum(node.event is True and node.echo is None for g in graphs for node in g.nodes())
-    if unclear:
-        raise UndefinedMetricError(
-            f"it is unknown whether {unclear} of the failures merely repeat the tester"
-        )
 
 
 def _group(graph: Graph[Any, Any], known: Mapping[str, SeedPrompt] | None) -> str:

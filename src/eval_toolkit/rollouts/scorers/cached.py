@@ -130,7 +130,11 @@ class CachedScorer(Wrapping):
         def ask(new: Sequence[int]) -> "list[tuple[float, ...] | Mapping[str, Scored]]":
             found = checked_categories(self.inner, [plain[at] for at in new])
             rows = [dict(zip(names, row, strict=True)) for row in zip(*found.values(), strict=True)]
-            return [_all_numbers(row) or row for row in rows]
+            plain_rows = (tuple(v for v in row.values() if not isinstance(v, str)) for row in rows)
+            return [
+                numbers if len(numbers) == len(row) > 0 else row
+                for numbers, row in zip(plain_rows, rows, strict=True)
+            ]
 
         digests = [sha256_text(text) for text in plain]
         rows = [
@@ -161,12 +165,6 @@ class CachedScorer(Wrapping):
             for oldest in list(known)[: len(known) - self._most]:
                 del known[oldest]
         return found
-
-
-def _all_numbers(row: Mapping[str, Scored]) -> tuple[float, ...]:
-    """Return the numbers of a row; an empty list if any is missing."""
-    numbers = tuple(value for value in row.values() if not isinstance(value, str))
-    return numbers if len(numbers) == len(row) else ()
 
 
 def _identity(told: Any) -> str:
