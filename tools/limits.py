@@ -87,9 +87,9 @@ LIMITS = {
 
 CEILINGS = {
     "lines in src": 168_000,
-    "score FILE --by: functions": 440,
-    "run capitals --limit 2: functions": 1_111,
-    "rollout, two seeds: functions": 1_251,
+    "score FILE --by: functions": 423,
+    "run capitals --limit 2: functions": 1_094,
+    "rollout, two seeds: functions": 1_236,
 }
 """What stands in the place of a limit that is not met."""
 

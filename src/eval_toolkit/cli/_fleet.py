@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from eval_toolkit.cli._models import ModelChoice
 from eval_toolkit.cli._options import BACKENDS, passing
 from eval_toolkit.cli._query_options import QueryOptions
-from eval_toolkit.cli._text import say
-from eval_toolkit.models.servers import the_server, user_server
 
 if TYPE_CHECKING:
-    from eval_toolkit.models.prices import Prices
-    from eval_toolkit.runs import Outcome
-    from eval_toolkit.tasks.base import BaseTask
+    from eval_toolkit.cli._workers import Fleet
 
 
 shard_option = click.option(
@@ -57,64 +51,6 @@ def shard_folder(
     return folder.with_name(f"{folder.name}-{part}")
 
 
-@dataclass(frozen=True)
-class Fleet:
-    """Workers that run the shards of a task."""
-
-    backend: str
-    shards: int
-    workers: int | None
-    gpus: int
-
-    def refuse(self, *, folder: bool, **given: Any) -> None:
-        """Raise if an option does not suit a divided run."""
-        for name, value in given.items():
-            if value is not None:
-                raise click.UsageError(f"--{name} cannot be combined with --backend")
-        if not folder:
-            raise click.UsageError("--no-store cannot be combined with --backend")
-        if the_server().spending is not None:
-            raise click.UsageError("--max-cost cannot be combined with --backend")
-
-    def run_task(
-        self, task: BaseTask[Any], choice: ModelChoice, folder: Path, quiet: bool, **options: Any
-    ) -> Outcome:
-        """Run all shards of a task, each with a model of its own, and merge them."""
-        from eval_toolkit.integrations.executors import open_executor  # slow, rarely needed
-        from eval_toolkit.runs import run_shards
-
-        server = the_server()
-        at = {"base_url": server.base_url, "api_key_env": server.api_key_env}
-        worker = _Worker(choice, at, server.prices)
-        told = None if quiet else lambda shard: say(f"shard {shard} is finished", err=True)
-        with open_executor(self.backend, self.workers, gpus=self.gpus) as executor:
-            return run_shards(
-                worker,
-                task,
-                out=folder,
-                shards=self.shards,
-                executor=executor,
-                merging={"task": task, "graders": options["graders"]},
-                on_shard=told,
-                **options,
-            )
-
-
-@dataclass(frozen=True)
-class _Worker:
-    """`run_task` as one worker calls it, with the user's server and a model of its own."""
-
-    choice: ModelChoice
-    at: Mapping[str, Any]
-    prices: Prices | None
-
-    def __call__(self, task: BaseTask[Any], **options: Any) -> Outcome:
-        from eval_toolkit.tasks.running import run_task
-
-        with user_server(self.at, prices=self.prices):
-            return run_task(task, self.choice.load(), **options)
-
-
 def _fleet(backend: str | None, shards: int | None, workers: int | None, gpus: int) -> Fleet | None:
     given = {"backend": backend, "shards": shards, "workers": workers, "gpus": gpus}
     needs = next((name for name, value in given.items() if value), None)
@@ -124,6 +60,8 @@ def _fleet(backend: str | None, shards: int | None, workers: int | None, gpus: i
         raise click.UsageError(f"--{needs} needs --backend")
     if shards is None:
         raise click.UsageError("--backend needs --shards N, such as four per worker")
+    from eval_toolkit.cli._workers import Fleet  # rarely needed
+
     return Fleet(backend, shards, workers, gpus)
 
 

@@ -16,7 +16,6 @@ from eval_toolkit.cli._cells import (
     with_interval,
 )
 from eval_toolkit.cli._models import PRICES
-from eval_toolkit.models.prices import cost_of
 from eval_toolkit.models.servers import cost_text, the_currency
 from eval_toolkit.runs import Outcome
 from eval_toolkit.scorecards import Scorecard
@@ -115,6 +114,8 @@ def priced(done: Outcome) -> Outcome:
     prices = listed and listed.of(done.results["config"]["model"]["name"])
     if prices is None or done.usage["cost"] is not None:
         return done
+    from eval_toolkit.models.prices import cost_of
+
     parts = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
     cost = cost_of(prices, *(done.usage.get(name, 0) for name in parts))
     return replace(done, usage={**done.usage, "cost": cost})

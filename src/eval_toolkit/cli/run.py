@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from eval_toolkit.cli._exit import EXIT_FAILED
-from eval_toolkit.cli._fleet import Fleet, fleet_options, refuse_shard, shard_folder, shard_option
+from eval_toolkit.cli._fleet import fleet_options, refuse_shard, shard_folder, shard_option
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._query_options import (
     ONLY_RANKED,
@@ -35,6 +35,9 @@ from eval_toolkit.runs import Outcome
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.planning import Estimate, attempts_of
 from eval_toolkit.tasks.running import estimate, run_task
+
+if TYPE_CHECKING:
+    from eval_toolkit.cli._workers import Fleet
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from eval_toolkit._internal import kernel
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.metrics.cumulative import ScoreGroups, sorted_score_groups
 
 if TYPE_CHECKING:
     from eval_toolkit.metrics import ConfusionCounts
+    from eval_toolkit.metrics.cumulative import ScoreGroups
 
 SCORED = ("label", "score")
 """The columns of scored rows."""
@@ -163,6 +163,8 @@ class Columns(Once):
     @functools.cached_property
     def groups(self) -> ScoreGroups:
         """Cumulative counts at every distinct score."""
+        from eval_toolkit.metrics.cumulative import sorted_score_groups
+
         return sorted_score_groups(self.sorted_labels, self.sorted_scores)
 
     @functools.cached_property

@@ -61,8 +61,10 @@ class Interval(Displayed, Generic[BoundT]):
         return payload | ({"reason": self.reason} if self.reason else {})
 
 
-def _read_only(samples: FloatArray) -> FloatArray:
+def _read_only(samples: FloatArray | None) -> FloatArray | None:
     """Return a read-only view of an array."""
+    if samples is None:
+        return None
     view = np.asarray(samples).view()
     view.flags.writeable = False
     return view
@@ -136,7 +138,7 @@ class BootstrapCI(Interval[float]):
     ) -> None:
         # Explicit, because the generated one would put the fields of the base class first.
         ends = (ci_low, ci_high, confidence)
-        drawn = (n_resamples, method, None if samples is None else _read_only(samples), n_undefined)
+        drawn = (n_resamples, method, _read_only(samples), n_undefined)
         _set(self, point_estimate, *ends, *drawn, reason, n_units, n_groups)
 
     def to_dict(self) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from eval_toolkit._internal.options import gathers
-from eval_toolkit._internal.sandbox import Overrun
 from eval_toolkit._internal.sandbox.compiling import compiled
 from eval_toolkit._internal.sandbox.patterns import groups_in
 from eval_toolkit._internal.words import one_line
@@ -351,6 +350,8 @@ class Task(BaseTask[str]):
 
 def _groups(pattern: re.Pattern[str], item: Item, name: str) -> dict[str, str | None]:
     """Return the groups matched by a task's pattern in a field of an item."""
+    from eval_toolkit._internal.sandbox import Overrun
+
     try:
         found = groups_in(str(item[name]), pattern)
     except Overrun as error:

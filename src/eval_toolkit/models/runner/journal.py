@@ -196,7 +196,10 @@ class Journal:
         if told is not None:
             usage = told.get("usage")
             entry = Entry(
-                *(told[name] for name in ("unit_id", "attempt", "step", "hash")),
+                told["unit_id"],
+                told["attempt"],
+                told["step"],
+                told["hash"],
                 response=told.get("response"),
                 usage=usage if isinstance(usage, dict) else None,
                 error=told.get("error"),
