@@ -235,7 +235,7 @@ def named_grader(given: Any, options: Mapping[str, Any], *, origin: Origin) -> G
                 f"{given!r:.80} is not a grader; pass a name, a function of (answer, reference), or "
                 "an object with `name`, `version` and `grade(response)`"
             )
-        return given  # type: ignore[no-any-return]
+        return given
     name, told = name_and_options(given)
     name = _SYNONYMS.get(name.lower(), name)
     preset = PRESETS.get(known_name("graders", name, _OURS) or "", {})
