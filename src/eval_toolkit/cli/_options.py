@@ -229,7 +229,9 @@ def column_options(*, by: bool = True) -> Callable[[_Command], _Command]:
 def sampling_options(*, methods: bool, backends: bool = False) -> Callable[[_Command], _Command]:
     """Add the options of the intervals; the command gets ``sampling``."""
     chosen = (*((_METHOD,) if methods else ()), *(_BACKENDS if backends else ()))
-    own = ("confidence", "n_resamples", "seed", "method", "backend", "workers")
+    # A command may have an option of its own with one of the other names.
+    own = ("confidence", "n_resamples", "seed", *(("method",) if methods else ()))
+    own += ("backend", "workers") if backends else ()
     return passing("sampling", _sampling, (*chosen, *_SAMPLING), own)
 
 
