@@ -87,9 +87,9 @@ LIMITS = {
 
 CEILINGS = {
     "lines in src": 168_000,
-    "score FILE --by: functions": 423,
-    "run capitals --limit 2: functions": 1_094,
-    "rollout, two seeds: functions": 1_236,
+    "score FILE --by: functions": 424,
+    "run capitals --limit 2: functions": 1_090,
+    "rollout, two seeds: functions": 1_235,
 }
 """What stands in the place of a limit that is not met."""
 
