@@ -314,7 +314,7 @@ class TestRefusals:
                 "did you mean 'exact_match'?",
             ),
             (("capitals", "--model", "scripted:x", "--model-arg", "x"), "must be KEY=VALUE"),
-            (("capitals", "--model", "openai:m", "--prices", "1"), "must be two numbers"),
+            (("capitals", "--model", "openai:m", "--prices", "1"), "must be two to four numbers"),
             (
                 ("capitals_open", "--model", "scripted:x", "--format", "banana"),
                 "error: --format is 'banana'; choose one of",

@@ -454,7 +454,6 @@ KINDS: Mutants = {
     ),
     "identity_is_configured": (
         like(Doubling, identity=lambda self: Identity(settings=("sytem",))),
-        "runs_again_ask_nothing",
     ),
     "units_have_ids_of_their_own": (
         like(

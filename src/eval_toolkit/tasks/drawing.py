@@ -198,7 +198,7 @@ def looks(
     >>> from eval_toolkit.models.messages import Message
     >>> samples = [Sample(f"q{n}", "", [Message("user", "?")]) for n in range(100)]
     >>> known = {f"q{n}": (1.0, 1.0) for n in range(50)}
-    >>> found = looks(Drawn.of(samples), known, (0.0, 1.0), confidence=0.95, whole=True)
+    >>> found = looks(DrawnUnits.of(samples), known, (0.0, 1.0), confidence=0.95, whole=True)
     >>> len(found), f"{found.at(50):.2f}"
     (50, '1.00 [0.91, 1.00]')
     """

@@ -64,7 +64,6 @@ class TestRequests:
             ({"prompt": "x", "temperature": math.inf}, r"is inf; it must lie in \[0, inf\)"),
             ({"prompt": "x", "temperature": True}, "`temperature` must be a number, got True"),
             ({"prompt": "x", "temperature": "x"}, "`temperature` must be a number, got 'x'"),
-            ({"prompt": "x", "temperature": None}, "`temperature` must be a number, got None"),
             ({"prompt": "x", "top_p": 0.0}, r"`top_p` is 0.0; it must lie in \(0, 1\]"),
             ({"prompt": "x", "top_p": "a"}, "`top_p` must be a number, got 'a'"),
             ({"prompt": "x", "top_p": True}, "`top_p` must be a number, got True"),

@@ -50,7 +50,7 @@ def compile_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
     '7'
     >>> compile_pattern("a" * 60_000)
     Traceback (most recent call last):
-    re.error: it has 60000 characters; at most 50000 are read
+    re.error: it has 60000 characters; at most 50000 are allowed
     """
     if isinstance(pattern, str):
         _refuse_size(pattern)
