@@ -4,7 +4,6 @@ import asyncio
 import io
 import ipaddress
 import json
-import os
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -15,7 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
-from eval_toolkit._internal.files.limits import ANSWER_BYTES
+from eval_toolkit._internal.files.limits import ANSWER_BYTES, TEXT_BYTES
 from eval_toolkit._internal.optional import require
 from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, ModelError
@@ -37,6 +36,7 @@ from eval_toolkit.models.openai_compatible.retries import (
     closes_gate,
     seems_gone,
 )
+from eval_toolkit.models.openai_compatible.streaming import DONE, EventReader, Streamed
 from eval_toolkit.models.patience import the_patience
 from eval_toolkit.models.prices import cost_of
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from aiohttp import ClientSession
     from yarl import URL
 
+    from eval_toolkit.models.openai_compatible.api import Api
     from eval_toolkit.models.prices import Spending
 
 __all__ = ["Address", "Endpoint", "Reply", "Totals", "run_all"]
@@ -54,6 +55,8 @@ OPENAI_HOST = "api.openai.com"
 _LARGE_BODY = 1 << 20
 """Size above which aiohttp warns about bodies that are not streams."""
 _NO_SUCH_PATH = (404, 405)
+_FILE_TIMEOUT_S = 600.0
+"""Timeout of a request about a file, unless that of other requests is longer."""
 _KEEPALIVE_S = 4.0
 """Keep-alive timeout, below the five seconds after which common servers close connections."""
 
@@ -67,6 +70,8 @@ class Address:
     """The address without its final ``/v1``, under which servers offer non-OpenAI paths."""
     host: str
     query: str = ""
+    tries_v1: bool = True
+    """Whether ``/v1`` is tried if the address has no path."""
 
     @classmethod
     def read(cls, base_url: str) -> "Address":
@@ -113,14 +118,14 @@ class Address:
     @property
     def below_v1(self) -> "Address | None":
         """The address with ``/v1`` appended; None if the address has a path."""
-        if urlsplit(self.base).path:
+        if urlsplit(self.base).path or not self.tries_v1:
             return None
         return replace(self, base=f"{self.base}/v1")
 
     def url(self, path: str) -> str:
         """Return the URL of a path; paths that start with / are relative to the root."""
         start = f"{self.root}{path}" if path.startswith("/") else f"{self.base}/{path}"
-        return f"{start}{self.query}"
+        return f"{start}&{self.query[1:]}" if self.query and "?" in path else f"{start}{self.query}"
 
 
 def _parts(address: Any) -> SplitResult | None:
@@ -177,13 +182,27 @@ class Tokens(NamedTuple):
 class Reply(Generic[T]):
     """Parsed answer with its usage."""
 
-    __slots__ = ("latency_s", "tokens", "tries", "value")
+    __slots__ = ("first_token_s", "latency_s", "tokens", "tries", "value")
 
     def __init__(self, value: T, tokens: "Tokens", latency_s: float) -> None:
         self.value = value
         self.tokens = tokens
         self.latency_s = latency_s
         self.tries = 1
+        self.first_token_s: float | None = None
+        """Seconds until the first text, if the answer was streamed."""
+
+
+class FilePath(str):
+    """Path to or from which a file is sent; the answer is ``{"content": bytes}``."""
+
+    content_type: str
+
+    def __new__(cls, path: str, content_type: str = "application/json") -> "FilePath":
+        """Return the path; ``content_type`` is that of the body."""
+        made = super().__new__(cls, path)
+        made.content_type = content_type
+        return made
 
 
 class _Line:
@@ -214,14 +233,12 @@ class Endpoint:
     ----------
     address : Address
         Address of the server.
-    key_env : str, optional
-        Environment variable with the key; it may be missing unless the server requires it.
-    headers_env : mapping of str to str
-        Environment variable of each further header.
+    api : Api
+        Conventions of the service, and the keys sent to it.
     concurrency, adaptive
         See `Limiter`.
     timeout_s : float
-        Timeout of one try in seconds.
+        Timeout of one try in seconds; of a streamed answer, that between two events.
     rule : RetryRule
         Rule for retries.
     budgets : tuple of Budget or None
@@ -236,8 +253,7 @@ class Endpoint:
         self,
         address: Address,
         *,
-        key_env: str | None,
-        headers_env: Mapping[str, str],
+        api: "Api",
         concurrency: int,
         adaptive: bool,
         timeout_s: float,
@@ -248,8 +264,7 @@ class Endpoint:
     ) -> None:
         self._spending = spending
         self.address = address
-        self._key_env = key_env
-        self._headers_env = dict(headers_env)
+        self._api = api
         self._concurrency = concurrency
         self._adaptive = adaptive
         self._timeout_s = timeout_s
@@ -268,17 +283,15 @@ class Endpoint:
     @property
     def key_env(self) -> str | None:
         """Environment variable with the key."""
-        return self._key_env
+        return self._api.key_env
 
     def goes_to(self, model: str) -> str:
         """Return a message that states where prompts are sent and which variable has the key."""
         if "aiohttp" not in sys.modules and find_spec("aiohttp") is None:
             _aiohttp()  # raises: without it nothing is sent
-        keys = [self._key_env] if self._key_env and os.environ.get(self._key_env) else []
-        keys += self._headers_env.values()
-        key = f"with the key in {' and '.join(keys)}" if keys else "without a key"
         tried = ", or to its /v1 if that is not found" if self.address.below_v1 else ""
-        return f"openai:{model}: prompts go to {self.address.base}{tried}, {key}"
+        to = f"{self.address.base}{tried}, {self._api.sent_along}"
+        return f"{self._api.kind}:{model}: prompts go to {to}"
 
     @property
     def counts_tokens(self) -> bool:
@@ -323,13 +336,16 @@ class Endpoint:
         read: Callable[[Mapping[str, Any]], T],
         *,
         n_tokens: int = 0,
+        retries: bool = True,
     ) -> Reply[T]:
         """Send a request (GET without a body) and parse the answer, with retries.
 
         The path is relative to the base address, or to the root if it starts with /. ``read``
         parses the decoded answer and raises `ModelError` of kind "garbled" for invalid ones;
-        ``n_tokens`` is the estimated number for the budget.
+        ``n_tokens`` is the estimated number for the budget; without ``retries`` there is one try.
         """
+        if not retries:
+            return await self._once(path, body, read, n_tokens)
         failures: Failures | None = None
         once = partial(self._once, path, body, read, n_tokens)
         while True:
@@ -433,7 +449,7 @@ class Endpoint:
         overloaded = answered = False
         try:
             payload = await self._exchange(line, path, body, began)
-            value, tokens = self._read(path, payload, read), read_usage(payload)
+            value, tokens = self._read(path, payload, read), self._api.tokens(payload)
             answered = True
             self._answered_at = _now()
             if self._outage is not None:
@@ -445,6 +461,8 @@ class Endpoint:
         finally:
             limiter.release(cuts, overloaded=overloaded, answered=answered)
         reply = Reply(value, tokens, time.perf_counter() - started)
+        if isinstance(payload, Streamed) and payload.first_token_at is not None:
+            reply.first_token_s = payload.first_token_at - started
         self._book(reply, limiter, n_tokens)
         return reply
 
@@ -469,23 +487,49 @@ class Endpoint:
         if self.counts_tokens and prompt_tokens is not None:
             limiter.settle(estimated, prompt_tokens + (completion_tokens or 0))
 
+    @property
+    def max_tries(self) -> int:
+        """Maximum number of tries of one request."""
+        return self._rule.max_tries
+
+    def parsed(
+        self, path: str, status: int, raw: bytes, read: Callable[[Mapping[str, Any]], T]
+    ) -> Reply[T]:
+        """Return an answer that was sent in a file, or raise its error."""
+        _, secrets = self._api.headers()
+        if status >= 300:
+            raise self._failure(path, status, {}, raw, secrets)
+        payload = self._decoded(path, raw, secrets)
+        return Reply(self._read(path, payload, read), self._api.tokens(payload), 0.0)
+
     async def _exchange(
         self, line: _Line, path: str, body: bytes | None, began: float
     ) -> Mapping[str, Any]:
         """Send one request and return the decoded object of a successful answer."""
         aiohttp = line.aiohttp
         data: Any = io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY else body
-        method = "GET" if body is None else "POST"
+        method, url = "GET" if body is None else "POST", self._url(path)
+        headers = self._api.signed(method, str(url), body or b"")
+        timeout_s, stopped = self._timeout_s, "did not answer within"
+        if isinstance(path, FilePath):
+            timeout_s = max(timeout_s, _FILE_TIMEOUT_S)
+            headers |= {"Content-Type": path.content_type}
         try:
-            async with line.session.request(
-                method, self._url(path), data=data, allow_redirects=False
-            ) as response:
-                raw = await self._body(path, response)
-            if response.status < 300:
-                line.limiter.accept(began, response.headers)
+            async with (
+                asyncio.timeout(timeout_s) as patience,
+                line.session.request(
+                    method, url, data=data, headers=headers, allow_redirects=False
+                ) as response,
+            ):
+                if response.status < 300:
+                    line.limiter.accept(began, response.headers)
+                if response.status < 300 and response.content_type == "text/event-stream":
+                    stopped = "streamed nothing for"
+                    return await self._streamed(path, response, patience, line.secrets)
+                raw = b"".join([part async for part in self._parts(path, response)])
         except TimeoutError:
             raise EndpointError(
-                f"{self._where(path)} did not answer within {self._timeout_s:g} s", kind="timeout"
+                f"{self._where(path)} {stopped} {timeout_s:g} s", kind="timeout"
             ) from None
         except aiohttp.ClientPayloadError:
             raise EndpointError(
@@ -501,29 +545,56 @@ class Endpoint:
                 kind="connection" if heals else "unreachable",
             ) from None
         if response.status >= 300:
-            raise from_status(
-                self._where(path),
-                response.status,
-                response.headers,
-                raw,
-                secrets=line.secrets,
-                hint=self._key_hint(),
-            )
+            raise self._failure(path, response.status, response.headers, raw, line.secrets)
+        if isinstance(path, FilePath):
+            return {"content": raw}
         return self._decoded(path, raw, line.secrets)
 
-    async def _body(self, path: str, response: Any) -> bytes:
-        """Return the body of an answer, decompressed up to the limit."""
-        parts, n = [], 0
+    def _failure(
+        self,
+        path: str,
+        status: int,
+        headers: Mapping[str, str],
+        raw: bytes,
+        secrets: tuple[str, ...],
+    ) -> EndpointError:
+        hint = self._api.key_hint
+        error = from_status(self._where(path), status, headers, raw, secrets=secrets, hint=hint)
+        return self._api.corrected(error, headers, raw)
+
+    async def _parts(self, path: str, response: Any) -> "AsyncGenerator[bytes]":
+        """Yield the parts of a body as they arrive, decompressed, up to the limit."""
+        most = TEXT_BYTES if isinstance(path, FilePath) else ANSWER_BYTES
+        n = 0
         async for part in response.content.iter_any():
-            parts.append(part)
             n += len(part)
-            if n > ANSWER_BYTES:
+            if n > most:
                 raise EndpointError(
-                    f"{self._where(path)} answered with more than {ANSWER_BYTES} bytes",
+                    f"{self._where(path)} answered with more than {most} bytes",
                     kind="garbled",
                     status=response.status,
                 )
-        return b"".join(parts)
+            yield part
+
+    async def _streamed(
+        self, path: str, response: Any, patience: asyncio.Timeout, secrets: tuple[str, ...]
+    ) -> Streamed:
+        """Return an answer that is sent as events; every event renews the patience."""
+        reader, events, loop = EventReader(), self._api.events(), asyncio.get_running_loop()
+        first: float | None = None
+        async for part in self._parts(path, response):
+            for data in reader.feed(part):
+                event = {} if data == DONE else self._decoded(path, data, secrets)
+                if event.get("type") == "ping":  # the server lives, but writes nothing
+                    continue
+                patience.reschedule(loop.time() + self._timeout_s)
+                if self._read(path, event, events.add) and first is None:
+                    first = time.perf_counter()
+        answer = events.whole()
+        answer.first_token_at = first
+        if secrets:  # which two events may share
+            answer.update(without_secrets(dict(answer), secrets))
+        return answer
 
     def _decoded(self, path: str, raw: bytes, secrets: tuple[str, ...]) -> Mapping[str, Any]:
         # Ignore the content type, since some proxies label JSON as text.
@@ -545,8 +616,8 @@ class Endpoint:
                 kind="garbled",
                 status=200,
             )
-        if payload.get("error") and "choices" not in payload:
-            raise from_body(self._where(path), payload, secrets)
+        if self._api.is_error(payload):
+            raise self._api.corrected(from_body(self._where(path), payload, secrets), {}, raw)
         return payload
 
     def _read(
@@ -567,43 +638,18 @@ class Endpoint:
     def _url(self, path: str) -> "URL":
         url = self._urls.get(path)
         if url is None:
-            url = self._urls[path] = require("yarl", feature="OpenAICompatible", extra="llm").URL(
-                self.address.url(path)
-            )
+            yarl = require("yarl", feature="OpenAICompatible", extra="llm")
+            # A path with escapes is final: to unescape it would break its signature.
+            url = self._urls[path] = yarl.URL(self.address.url(path), encoded="%" in path)
         return url
 
     def _where(self, path: str) -> str:
         return self.address.url(path).partition("://")[2].partition("?")[0]
 
-    def _key_hint(self) -> str:
-        if self._key_env is None:
-            return "set `api_key_env` to the environment variable with the key"
-        there = "is set" if os.environ.get(self._key_env) else "is not set"
-        return f"the environment variable {self._key_env} {there}"
-
-    def _headers(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Return the headers, and which of their values are secrets."""
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        secrets = []
-        if self._key_env and (key := os.environ.get(self._key_env, "").strip()):
-            headers["Authorization"] = f"Bearer {key}"
-            secrets.append(key)
-        for name, variable in self._headers_env.items():
-            value = os.environ.get(variable, "").strip()
-            if not value:
-                raise ModelError(
-                    f"the header {name} comes from the environment variable {variable}, "
-                    "which is not set",
-                    kind="auth",
-                )
-            headers[name] = value
-            secrets.append(value)
-        return headers, tuple(secrets)
-
     async def _open(self) -> _Line:
         """Open a session in the running loop."""
-        headers, secrets = self._headers()
-        life = _session_life(headers, self._timeout_s, from_env=not self.address.is_loopback)
+        headers, secrets = self._api.headers()
+        life = _session_life(headers, from_env=not self.address.is_loopback)
         limiter = Limiter(
             self._concurrency,
             adaptive=self._adaptive,
@@ -640,7 +686,7 @@ def _aiohttp() -> Any:
 
 
 async def _session_life(
-    headers: Mapping[str, str], timeout_s: float, *, from_env: bool
+    headers: Mapping[str, str], *, from_env: bool
 ) -> "AsyncGenerator[ClientSession]":
     """Yield a session that is closed at the latest when its event loop ends.
 
@@ -654,7 +700,7 @@ async def _session_life(
         connector=connector,
         headers=headers,
         cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=timeout_s),
+        timeout=aiohttp.ClientTimeout(total=None),  # each request has its own
         trust_env=from_env,
     ) as session:
         yield session
@@ -670,11 +716,11 @@ def read_usage(payload: Mapping[str, Any]) -> Tokens:
     if type(usage) is not dict:
         return Tokens()
     given, made, total = (
-        _count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
+        count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
     )
     reasoning = _detail(usage, "completion_tokens_details", "reasoning_tokens")
     cached = _detail(usage, "prompt_tokens_details", "cached_tokens")
-    cached = cached or _count(usage.get("prompt_cache_hit_tokens")) or 0  # DeepSeek
+    cached = cached or count(usage.get("prompt_cache_hit_tokens")) or 0  # DeepSeek
     if given is not None and made is not None and total == given + made + reasoning:
         made += reasoning
     return Tokens(given, made, min(cached, given or 0), min(reasoning, made or 0))
@@ -682,10 +728,11 @@ def read_usage(payload: Mapping[str, Any]) -> Tokens:
 
 def _detail(usage: Mapping[str, Any], group: str, name: str) -> int:
     details = usage.get(group)
-    return (_count(details.get(name)) if type(details) is dict else None) or 0
+    return (count(details.get(name)) if type(details) is dict else None) or 0
 
 
-def _count(given: Any) -> int | None:
+def count(given: Any) -> int | None:
+    """Return a number of tokens; None if it is none."""
     return given if type(given) is int and 0 <= given < 1 << 53 else None
 
 

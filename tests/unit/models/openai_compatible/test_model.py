@@ -188,7 +188,7 @@ def test_a_key_that_a_server_repeats_is_not_in_the_answer(
     endpoint = OpenAICompatible(
         "toy", api_key_env="TOY_KEY", headers_env={"Plan": "PLAN"}
     )._endpoint
-    payload = endpoint._decoded("chat/completions", body.encode(), endpoint._headers()[1])
+    payload = endpoint._decoded("chat/completions", body.encode(), endpoint._api.headers()[1])
     said = payload["choices"][0]["message"]["content"]
     assert said == "Bearer [redacted] of standard", "words that are no secret stay"
 
