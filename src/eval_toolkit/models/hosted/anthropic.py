@@ -17,9 +17,9 @@ from eval_toolkit.models.hosted.model import (
 )
 from eval_toolkit.models.messages import Message
 from eval_toolkit.models.openai_compatible.api import inner_count
-from eval_toolkit.models.openai_compatible.endpoint import Tokens
 from eval_toolkit.models.openai_compatible.failures import EndpointError
 from eval_toolkit.models.openai_compatible.streaming import Events, Streamed
+from eval_toolkit.models.openai_compatible.usage import Tokens
 from eval_toolkit.models.openai_compatible.wire import Generated, cue_in_user, garbled
 from eval_toolkit.models.requests import GenerateRequest
 

@@ -21,8 +21,8 @@ from eval_toolkit.models.hosted.model import (
 )
 from eval_toolkit.models.messages import Message
 from eval_toolkit.models.openai_compatible.api import inner_count
-from eval_toolkit.models.openai_compatible.endpoint import Tokens
 from eval_toolkit.models.openai_compatible.failures import EndpointError
+from eval_toolkit.models.openai_compatible.usage import Tokens
 from eval_toolkit.models.openai_compatible.wire import Generated, garbled
 from eval_toolkit.models.requests import GenerateRequest
 

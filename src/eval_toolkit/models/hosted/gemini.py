@@ -19,10 +19,10 @@ from eval_toolkit.models.hosted.model import (
 )
 from eval_toolkit.models.messages import Message
 from eval_toolkit.models.openai_compatible.api import inner_count
-from eval_toolkit.models.openai_compatible.endpoint import Tokens
 from eval_toolkit.models.openai_compatible.failures import EndpointError, retry_after
 from eval_toolkit.models.openai_compatible.http_model import n_alternatives
 from eval_toolkit.models.openai_compatible.streaming import Events, Streamed
+from eval_toolkit.models.openai_compatible.usage import Tokens
 from eval_toolkit.models.openai_compatible.wire import Generated, garbled
 from eval_toolkit.models.requests import GenerateRequest
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from eval_toolkit.errors import ModelError
-from eval_toolkit.models.openai_compatible.endpoint import Tokens, count, read_usage
 from eval_toolkit.models.openai_compatible.failures import EndpointError
 from eval_toolkit.models.openai_compatible.streaming import ChatEvents, Events
+from eval_toolkit.models.openai_compatible.usage import Tokens, count, read_usage
 
 
 class Api:

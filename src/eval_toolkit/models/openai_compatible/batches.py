@@ -15,8 +15,8 @@ from eval_toolkit._internal.files import open_for_appending
 from eval_toolkit._internal.files.private import file_mode
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError, ModelError
-from eval_toolkit.models.openai_compatible.endpoint import FilePath
 from eval_toolkit.models.openai_compatible.model import OpenAICompatible, Prepared
+from eval_toolkit.models.openai_compatible.transport import FilePath
 from eval_toolkit.models.request_positions import Place
 from eval_toolkit.models.requests import (
     GenerateRequest,

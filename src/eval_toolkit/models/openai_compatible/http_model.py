@@ -7,10 +7,12 @@ from typing import Any, TypedDict
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.models.openai_compatible.addresses import Address
 from eval_toolkit.models.openai_compatible.api import Api
-from eval_toolkit.models.openai_compatible.endpoint import Address, Endpoint, Reply, Totals
+from eval_toolkit.models.openai_compatible.endpoint import Endpoint
 from eval_toolkit.models.openai_compatible.limits import Budget
 from eval_toolkit.models.openai_compatible.retries import RetryRule
+from eval_toolkit.models.openai_compatible.usage import Reply, Totals
 from eval_toolkit.models.openai_compatible.wire import Generated
 from eval_toolkit.models.prices import checked_prices
 from eval_toolkit.models.requests import GenerateRequest

@@ -11,8 +11,9 @@ from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.messages import Message, Role
+from eval_toolkit.models.openai_compatible.addresses import Address
 from eval_toolkit.models.openai_compatible.api import Api
-from eval_toolkit.models.openai_compatible.endpoint import Address, run_all
+from eval_toolkit.models.openai_compatible.endpoint import run_all
 from eval_toolkit.models.openai_compatible.http_model import (
     LIMITS,
     HttpModel,

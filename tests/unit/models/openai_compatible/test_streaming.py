@@ -12,7 +12,7 @@ from tests.support.each import each
 
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models import OpenAICompatible
-from eval_toolkit.models.openai_compatible import endpoint
+from eval_toolkit.models.openai_compatible import transport
 from eval_toolkit.models.openai_compatible.streaming import EventReader
 from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.models.responses import RawCompletion
@@ -129,7 +129,7 @@ def test_streams_of_other_shapes_are_failures(
 def test_a_stream_is_read_up_to_the_limit(
     server: Streaming, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoint, "ANSWER_BYTES", 1000)
+    monkeypatch.setattr(transport, "ANSWER_BYTES", 1000)
     with pytest.raises(ModelError, match="answered with more than 1000 bytes") as caught:
         server.ask(*[chunk("x" * 100) for _ in range(50)])
     assert caught.value.kind == "garbled"
