@@ -53,6 +53,17 @@ def test_refusals_use_up_no_tries() -> None:
     assert max(outcome.response.usage.tries for outcome in found if outcome.response) > 2
 
 
+def test_a_prompt_refused_without_end_fails_alone() -> None:
+    clock = VirtualClock()
+    server = NightServer(clock)
+    server.poison, server.poison_status = "What is 7 + 1?", 429
+    found = run_night(server, sums(300), night_model(), patience_s=None)
+    failed = [outcome for outcome in found if outcome.error is not None]
+    assert found.n_errors == len(failed) == 1
+    assert "answered 429" in str(failed[0].error)
+    assert clock.now < 60.0
+
+
 def test_refusals_without_end_stop_the_run_after_its_patience() -> None:
     clock = VirtualClock()
     server = NightServer(clock, Bucket(60, 60, clock))

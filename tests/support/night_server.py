@@ -96,7 +96,8 @@ class NightServer:
         self.answered: Counter[str] = Counter()
         self.statuses: Counter[str] = Counter()
         self.poison = ""
-        """Prompt that always ends with 503."""
+        """Prompt that always ends with ``poison_status``."""
+        self.poison_status = 503
         self.stop_at = float("inf")
         self.stop: BaseException | None = None
         """Raised by the first request after ``stop_at``: the client is killed."""
@@ -154,7 +155,7 @@ class _Exchange:
         if self.method == "GET":
             return await self._answer(200, {"object": "list", "data": [server.served]})
         if server.poison and server.poison in (self.data or b"").decode():
-            return await self._answer(503, {"error": {"message": "crashed"}})
+            return await self._answer(server.poison_status, {"error": {"message": "crashed"}})
         if server.bucket is not None:
             accepted = server.bucket.take()
             self.headers.extend(server.bucket.headers(server.kind, refused=not accepted))

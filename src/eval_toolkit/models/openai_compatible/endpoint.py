@@ -172,7 +172,8 @@ class Endpoint:
         failures: Failures | None = None
         once = partial(self._once, path, body, read, n_tokens)
         while True:
-            again, address = failures is not None, self.address
+            again = failures is not None and failures.first_in_line
+            address = self.address
             try:
                 if self._outage is None or self._outage.over:
                     reply = await once(again=again)
@@ -183,7 +184,7 @@ class Endpoint:
                     continue
                 now = _now()
                 if failures is None:
-                    failures = Failures(self._rule, now)
+                    failures = Failures(self._rule, now, self._n_answers)
                 await self._pause(failures, error, now)
             else:
                 if failures is not None:
@@ -211,7 +212,8 @@ class Endpoint:
             raise failures.final(error)
         patience = the_patience()
         known = self._n_answers > 0 or patience.from_start
-        wait_s = failures.pause(error, now, patience.seconds if known else 0.0)
+        waited = patience.seconds if known else 0.0
+        wait_s = failures.pause(error, now, waited, self._n_answers)
         if wait_s is not None:
             if wait_s > 0.0:
                 await asyncio.sleep(wait_s)
