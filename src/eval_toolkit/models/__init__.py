@@ -1,4 +1,4 @@
-"""Language models behind a common protocol: HTTP, numpy, transformers, llama.cpp, functions.
+"""Language models behind a common protocol: HTTP, numpy, transformers, vLLM, SGLang, llama.cpp.
 
 Names are imported lazily: a model over HTTP does not import the numpy model, and vice versa.
 """
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from eval_toolkit.models.callables import CallableModel, as_model
     from eval_toolkit.models.embedded import EmbeddedModel, fetch_model, model_path
     from eval_toolkit.models.huggingface import HuggingFaceModel
+    from eval_toolkit.models.in_process import SglangModel, VllmModel
     from eval_toolkit.models.llama_cpp import LlamaCppModel, LlamaCppServer
     from eval_toolkit.models.loading import available_models, load_model
     from eval_toolkit.models.openai_compatible import OpenAICompatible
@@ -27,6 +28,8 @@ __all__ = [
     "OpenAICompatible",
     "ResponseCache",
     "ScriptedModel",
+    "SglangModel",
+    "VllmModel",
     "as_model",
     "available_models",
     "fetch_model",
@@ -41,6 +44,7 @@ __getattr__ = names_on_use(
         "callables": "CallableModel as_model",
         "embedded": "EmbeddedModel fetch_model model_path",
         "huggingface": "HuggingFaceModel",
+        "in_process": "SglangModel VllmModel",
         "llama_cpp": "LlamaCppModel LlamaCppServer",
         "loading": "available_models load_model",
         "openai_compatible": "OpenAICompatible",
