@@ -186,6 +186,8 @@ class AsyncLLMEngine:
     """One engine; ``asked`` holds the parameters of each request and its number of cached tokens."""
 
     started: "list[AsyncLLMEngine]" = []  # noqa: RUF012
+    awaited = 0
+    """Number of requests that must have been in flight together before one is answered."""
 
     def __init__(self, arguments: AsyncEngineArgs) -> None:
         if arguments.gpu_memory_utilization > 1.0:
@@ -225,7 +227,9 @@ class AsyncLLMEngine:
         self.asked.append((params, n_cached))
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
-        await asyncio.sleep(0.001)
+        while self.most_in_flight < self.awaited:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
         self.in_flight -= 1
         yield self._output(ids, params, n_cached)
 

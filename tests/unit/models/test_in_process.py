@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 from tests.support.emulated_servers import BOS, encode, logprobs, sum_of
-from tests.support.engine_stand_ins import CONTEXT, Tokenizer, best, install_sglang, install_vllm
+from tests.support.engine_stand_ins import (
+    CONTEXT,
+    AsyncLLMEngine,
+    Tokenizer,
+    best,
+    install_sglang,
+    install_vllm,
+)
 from tests.support.model_fixture import ask
 
 from eval_toolkit.errors import InvalidInputError, MissingExtraError, ModelError
@@ -170,6 +177,7 @@ def test_conversations_are_rendered_and_cannot_end_a_turn(model: EngineModel) ->
 
 def test_requests_are_in_flight_together(monkeypatch: pytest.MonkeyPatch, weights: Path) -> None:
     engines = install_vllm(monkeypatch)
+    monkeypatch.setattr(AsyncLLMEngine, "awaited", 40)
     model = VllmModel(str(weights), tokenizer=Tokenizer())
     requests = [GenerateRequest(f"{PROMPT} {n}", max_tokens=2) for n in range(40)]
     assert all(answer.text for answer in ask(model, *requests))

@@ -5,10 +5,11 @@ Interface as of vLLM 0.28: `AsyncEngineArgs`, `AsyncLLMEngine` and `SamplingPara
 process per replica and sends each request to the least loaded one.
 """
 
-from importlib import import_module
 from itertools import count
+from types import ModuleType
 from typing import Any
 
+from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.in_process.base import Decoding, EngineModel, Generated, Score
 
@@ -95,16 +96,20 @@ class VllmModel(EngineModel):
     def _longest(self, engine: Any) -> int:
         return int(engine.model_config.max_model_len)
 
+    @staticmethod
+    def _part(name: str) -> ModuleType:
+        return require(f"vllm.{name}", feature="VllmModel", extra="vllm")
+
     def _is_dead(self, engine: Any) -> bool:
         return bool(engine.errored)
 
     def _kind_of(self, error: Exception) -> str:
-        client = import_module("vllm.exceptions").VLLMClientError
+        client = self._part("exceptions").VLLMClientError
         return "bad_request" if isinstance(error, (ValueError, client)) else "other"
 
     async def _finished(self, engine: Any, ids: list[int], **settings: Any) -> Any:
         """Return vLLM's output for a prompt."""
-        kinds = import_module("vllm.sampling_params").RequestOutputKind
+        kinds = self._part("sampling_params").RequestOutputKind
         params = self._module.SamplingParams(output_kind=kinds.FINAL_ONLY, **settings)
         last = None
         async for output in engine.generate(
