@@ -18,7 +18,7 @@ import pytest
 from multidict import CIMultiDict
 from tests.support.virtual_time import VirtualClock
 
-from eval_toolkit.models.openai_compatible import endpoint
+from eval_toolkit.models.openai_compatible import transport
 
 
 @dataclass
@@ -111,7 +111,7 @@ class NightServer:
         async def life(*_: Any, **__: Any) -> AsyncGenerator[Any]:
             yield self
 
-        monkeypatch.setattr(endpoint, "_session_life", life)
+        monkeypatch.setattr(transport, "_session_life", life)
         monkeypatch.setattr(asyncio.events, "new_event_loop", self.clock.new_loop)
 
     def request(self, method: str, url: Any, **options: Any) -> "_Exchange":
@@ -124,6 +124,8 @@ class NightServer:
 
 class _Exchange:
     """One request, as the context manager that `aiohttp` returns."""
+
+    content_type = "application/json"
 
     def __init__(self, server: NightServer, method: str, url: Any, data: bytes | None) -> None:
         self.server = server

@@ -122,6 +122,12 @@ class _Asking:
     "applied in order.",
 )
 @until_options
+@click.option(
+    "--batch",
+    is_flag=True,
+    help="Send all requests in batch files, answered within a day at a lower price; openai: only. "
+    "Once interrupted, the same command collects what it submitted.",
+)
 @model_options
 @click.option(
     "--replay",
@@ -195,6 +201,10 @@ def run(
         asked.output.emit(estimate_page(chosen, planned, judging, stops=until is not None))
         return None
     folder = shard_folder(asked, shard, *_kept_under(chosen, loaded, asking))
+    if given["batch"] and (fleet is not None or shard is not None):
+        raise click.UsageError(
+            "--batch is for runs that are not divided; remove --shard and --shards"
+        )
     if fleet is not None and model is not None and folder is not None:
         choice = choose(model, concurrency=asking.engine["concurrency"])
         options = {**asking.asked, **asking.graded, **asking.engine}
@@ -202,6 +212,15 @@ def run(
             done = fleet.run_task(chosen, choice, folder, asked.quiet, **options)
         _tell(asked.output, done)
         return done
+    if given["batch"] and loaded is not None:
+        if folder is None or until is not None or asking.engine["concurrency"] is not None:
+            raise click.UsageError(
+                "--batch sends all requests at once and notes in the run folder what it submitted; "
+                "remove --no-store, --concurrency, --until-width and --until-decided"
+            )
+        from eval_toolkit.models.openai_compatible.batches import BATCHES, BatchModel
+
+        loaded = BatchModel(loaded, folder / BATCHES)
     begins = _begins(chosen, loaded, asking) if getattr(loaded, "prices", None) else None
     with progress_bar(asked.quiet, begins) as bar, resumable(folder):
         done = run_task(

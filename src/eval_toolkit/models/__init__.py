@@ -11,17 +11,23 @@ if TYPE_CHECKING:
     from eval_toolkit.models.cache import CachedModel, ResponseCache
     from eval_toolkit.models.callables import CallableModel, as_model
     from eval_toolkit.models.embedded import EmbeddedModel, fetch_model, model_path
+    from eval_toolkit.models.hosted import Anthropic, AzureOpenAI, Bedrock, Gemini
     from eval_toolkit.models.huggingface import HuggingFaceModel
     from eval_toolkit.models.in_process import SglangModel, VllmModel
     from eval_toolkit.models.llama_cpp import LlamaCppModel, LlamaCppServer
     from eval_toolkit.models.loading import available_models, load_model
-    from eval_toolkit.models.openai_compatible import OpenAICompatible
+    from eval_toolkit.models.openai_compatible import BatchModel, OpenAICompatible
     from eval_toolkit.models.scripted import ScriptedModel
 
 __all__ = [
+    "Anthropic",
+    "AzureOpenAI",
+    "BatchModel",
+    "Bedrock",
     "CachedModel",
     "CallableModel",
     "EmbeddedModel",
+    "Gemini",
     "HuggingFaceModel",
     "LlamaCppModel",
     "LlamaCppServer",
@@ -43,11 +49,12 @@ __getattr__ = names_on_use(
         "cache": "CachedModel ResponseCache",
         "callables": "CallableModel as_model",
         "embedded": "EmbeddedModel fetch_model model_path",
+        "hosted": "Anthropic AzureOpenAI Bedrock Gemini",
         "huggingface": "HuggingFaceModel",
         "in_process": "SglangModel VllmModel",
         "llama_cpp": "LlamaCppModel LlamaCppServer",
         "loading": "available_models load_model",
-        "openai_compatible": "OpenAICompatible",
+        "openai_compatible": "BatchModel OpenAICompatible",
         "scripted": "ScriptedModel",
     },
 )

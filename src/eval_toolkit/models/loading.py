@@ -21,7 +21,11 @@ from eval_toolkit.protocols import Model
 __all__ = ["available_models", "full_name", "load_model", "model_spec", "named_model"]
 
 _OURS = {
+    "anthropic": "eval_toolkit.models.hosted:Anthropic",
+    "azure": "eval_toolkit.models.hosted:AzureOpenAI",
+    "bedrock": "eval_toolkit.models.hosted:Bedrock",
     "embedded": "eval_toolkit.models.embedded:EmbeddedModel",
+    "gemini": "eval_toolkit.models.hosted:Gemini",
     "hf": "eval_toolkit.models.huggingface:HuggingFaceModel",
     "llamacpp": "eval_toolkit.models.llama_cpp:LlamaCppModel",
     "openai": "eval_toolkit.models.openai_compatible:OpenAICompatible",
@@ -33,7 +37,11 @@ _TEXT = "scripted"
 """Kind whose part after the colon is any text."""
 _TYPING_ERROR = 0.8
 _WHAT = {
+    "anthropic": "anthropic:NAME, at Anthropic; key in ANTHROPIC_API_KEY (extra llm)",
+    "azure": "azure:DEPLOYMENT{base_url='https://NAME.openai.azure.com'}; key in AZURE_OPENAI_API_KEY (extra llm)",
+    "bedrock": "bedrock:ID{region='us-east-1'}, signed with the credentials of AWS (extras llm, bedrock)",
     "embedded": "SmolLM2-135M-Instruct in numpy, offline; `eval-toolkit models fetch` downloads it",
+    "gemini": "gemini:NAME, at Google; key in GEMINI_API_KEY (extra llm)",
     "hf": "hf:NAME or hf:FOLDER, through transformers (extra hf, and torch)",
     "llamacpp": "llamacpp:FILE.gguf, through xllamacpp (extra llamacpp)",
     "openai": "openai:NAME, at OpenAI or with --base-url at any compatible server (extra llm)",

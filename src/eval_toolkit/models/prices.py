@@ -10,6 +10,7 @@ from typing import Any
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.files import read_document
 from eval_toolkit.errors import InvalidInputError, ModelError
+from eval_toolkit.models.servers import HTTP_KINDS
 
 _SIGNS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
 _WAIT_S = 0.02
@@ -87,10 +88,16 @@ def read_prices(path: str | Path) -> Prices:
     if not isinstance(currency, str) or not currency.isalpha():
         raise InvalidInputError(f"{file}: currency is {currency!r:.40}; write a code such as EUR")
     found = {
-        str(name).removeprefix("openai:"): checked_prices(given, f"{file}: [models] {name}")
+        _name(str(name)): checked_prices(given, f"{file}: [models] {name}")
         for name, given in models.items()
     }
     return Prices(found, currency.upper())
+
+
+def _name(text: str) -> str:
+    """Return the name of a model without its kind."""
+    kind, colon, name = text.partition(":")
+    return name if colon and kind in HTTP_KINDS else text
 
 
 def checked_prices(given: Any, place: str) -> tuple[float, ...]:

@@ -17,6 +17,8 @@ from eval_toolkit.plugins import user_hosts
 if TYPE_CHECKING:
     from eval_toolkit.models.prices import Prices, Spending
 
+HTTP_KINDS = ("anthropic", "azure", "bedrock", "gemini", "openai")
+"""Kinds of models that are queried over HTTP, as in ``openai:NAME``."""
 BASE_URL_VARIABLE = "OPENAI_BASE_URL"
 _OPENAI = "https://api.openai.com/v1"
 

@@ -26,7 +26,7 @@ from eval_toolkit.runs.specs import AskSpec
 if TYPE_CHECKING:
     from eval_toolkit.runs.folder import Run
     from eval_toolkit.runs.merging import Joined
-    from eval_toolkit.runs.shards import Shard, Share
+    from eval_toolkit.runs.shards import Share
     from eval_toolkit.runs.units import Unit
 
 __all__ = [
@@ -57,7 +57,7 @@ def drive(
     max_error_rate: float = 0.0,
     engine: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
-    shard: str | Shard | None = None,
+    shard: str | None = None,
 ) -> Outcome:
     """Run an evaluation: produce missing attempts, grade, summarise, store.
 

@@ -30,9 +30,14 @@ class Dialect:
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     top_logprobs: int | None = None
     """Number of the likeliest tokens to ask for with each token of a chat answer."""
+    stream: bool = False
 
     def chat_body(self, request: GenerateRequest, messages: Sequence[Message]) -> bytes:
         """Return the body for the chat endpoint."""
+        return self.encode(self.chat(request, messages))
+
+    def chat(self, request: GenerateRequest, messages: Sequence[Message]) -> dict[str, Any]:
+        """Return the body for the chat endpoint, without the user's fields."""
         body: dict[str, Any] = {"model": self.model, "messages": _chat(messages, self.prefill)}
         if self.prefill == "vllm" and messages[-1].role is Role.ASSISTANT:
             body["continue_final_message"] = True
@@ -46,9 +51,10 @@ class Dialect:
     def text_body(self, request: GenerateRequest, prompt: str) -> bytes:
         """Return the body for the completions endpoint."""
         tokens = request.max_tokens or self.default_max_tokens
-        return self._finish({"model": self.model, "prompt": prompt, "max_tokens": tokens}, request)
+        body = {"model": self.model, "prompt": prompt, "max_tokens": tokens}
+        return self.encode(self._finish(body, request))
 
-    def _finish(self, body: dict[str, Any], request: GenerateRequest) -> bytes:
+    def _finish(self, body: dict[str, Any], request: GenerateRequest) -> dict[str, Any]:
         if request.temperature is not None:
             body["temperature"] = request.temperature
         if request.top_p is not None:
@@ -57,7 +63,16 @@ class Dialect:
             body["stop"] = request.stop[: self.max_stops]
         if request.seed is not None:
             body["seed"] = request.seed
-        return self.encode(body)
+        if self.stream:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+        return body
+
+    def read_chat(self, payload: Mapping[str, Any]) -> "Generated":
+        """Return a chat answer, without log-probabilities that nobody asked for."""
+        found = read_chat(payload)
+        if self.top_logprobs is None:
+            found.tops = None
+        return found
 
     def encode(self, body: dict[str, Any]) -> bytes:
         """Encode a body with the user's fields; None removes a field."""
@@ -68,14 +83,19 @@ class Dialect:
 
 
 def _chat(messages: Sequence[Message], prefill: str) -> list[dict[str, str]]:
-    shown = [{"role": message.role.value, "content": message.content} for message in messages]
-    if prefill == "user" and messages[-1].role is Role.ASSISTANT:
-        cue = shown.pop()["content"]
-        if not shown or shown[-1]["role"] != "user":
-            shown.append({"role": "user", "content": cue})
-        else:
-            shown[-1]["content"] += f"\n{cue}"
-    return shown
+    if prefill == "user":
+        messages = cue_in_user(messages)
+    return [{"role": message.role.value, "content": message.content} for message in messages]
+
+
+def cue_in_user(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return a conversation with its cue, if there is one, at the end of the user's message."""
+    *before, cue = messages
+    if cue.role is not Role.ASSISTANT:
+        return messages
+    if not before or before[-1].role is not Role.USER:
+        return [*before, Message(Role.USER, cue.content)]
+    return [*before[:-1], Message(Role.USER, f"{before[-1].content}\n{cue.content}")]
 
 
 class Generated:

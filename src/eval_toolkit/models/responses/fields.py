@@ -67,6 +67,8 @@ class Usage(Displayed):
     """Whether the answer comes from a cache of answers."""
     cached_tokens: int = 0
     """Part of ``prompt_tokens``."""
+    first_token_s: float | None = None
+    """Seconds until the first token, if the answer was streamed."""
 
     def __post_init__(self) -> None:
         for name in ("prompt_tokens", "completion_tokens", "cached_tokens"):
@@ -80,17 +82,19 @@ class Usage(Displayed):
         return self.prompt_tokens + self.completion_tokens
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types, without ``cached_tokens`` if there are none."""
+        """Return plain JSON types, without ``cached_tokens`` and ``first_token_s`` if there are none."""
         told = {name: getattr(self, name) for name in self.__slots__}
         if not self.cached_tokens:
             del told["cached_tokens"]
+        if self.first_token_s is None:
+            del told["first_token_s"]
         return told
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "Usage":
         """Return the object from its dict; unknown fields are ignored."""
         told = {name: payload[name] for name in cls.__slots__ if name in payload}
-        for name in ("cost", "latency_s", "tries", "cached"):
+        for name in ("cost", "latency_s", "tries", "cached", "first_token_s"):
             if not isinstance(told.get(name, 0), (int, float)):
                 raise InvalidTypeError(f"{name} is {told[name]!r:.80}; it must be a number")
         return cls(**told)
