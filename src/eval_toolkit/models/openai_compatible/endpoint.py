@@ -96,6 +96,8 @@ class Endpoint:
         self._n_requests = self._n_answers = self._n_failures = 0
         self._prompt_tokens = self._completion_tokens = 0
         self._cost = self._latency_s = 0.0
+        self.has_others = False
+        """Whether other servers can take the requests of this one while it is away."""
 
     @property
     def address(self) -> Address:
@@ -136,6 +138,10 @@ class Endpoint:
             limit=int(limiter.limit) if limiter else self._concurrency,
         )
 
+    def wait_s(self) -> float:
+        """Return the seconds for which refusals delay the next request."""
+        return self._pace.wait_for(_now())
+
     @property
     def prices(self) -> tuple[float, ...]:
         """Prices per million tokens of prompt, of answer, and of cached and reasoning tokens."""
@@ -172,14 +178,14 @@ class Endpoint:
         failures: Failures | None = None
         once = partial(self._once, path, body, read, n_tokens)
         while True:
-            again = failures is not None
+            again, sent_to = failures is not None, self.address
             try:
                 if self._outage is None or self._outage.over:
                     reply = await once(again=again)
                 else:
                     reply = await self._outage.wait(partial(once, again=again))
             except ModelError as error:
-                if self._moves_below(path, error):
+                if self._moves_below(path, error, sent_to):
                     continue
                 now = _now()
                 if failures is None:
@@ -194,11 +200,13 @@ class Endpoint:
         """Send a GET request without retries, as in `ask`."""
         return await self._sent(path, None, read, 0, False)
 
-    def _moves_below(self, path: str, error: ModelError) -> bool:
+    def _moves_below(self, path: str, error: ModelError, sent_to: Address) -> bool:
         """Use the address with ``/v1`` from now on, if there is nothing at the other."""
-        below = None if path.startswith("/") else self.address.below_v1
+        below = None if path.startswith("/") else sent_to.below_v1
         if below is None or error.status not in _NO_SUCH_PATH:
             return False
+        if self.address != sent_to:  # another request was faster
+            return True
         self._transport.move(below)
         return True
 
@@ -206,6 +214,8 @@ class Endpoint:
         """Wait before the next try, or raise if there is none."""
         if not error.retryable:
             failures.n += 1
+            raise failures.final(error)
+        if self.has_others and (seems_gone(error) or error.kind == "timeout"):
             raise failures.final(error)
         patience = the_patience()
         known = self._n_answers > 0 or patience.from_start
