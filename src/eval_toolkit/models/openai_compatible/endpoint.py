@@ -138,9 +138,15 @@ class Endpoint:
             limit=int(limiter.limit) if limiter else self._concurrency,
         )
 
-    def wait_s(self) -> float:
-        """Return the seconds for which refusals delay the next request."""
-        return self._pace.wait_for(_now())
+    def delay(self, n_assigned: int) -> float:
+        """Return the seconds until a further request may start; infinity if one has to end first.
+
+        ``n_assigned`` is the number of requests that are sent there or soon will be.
+        """
+        limiter = self._line.limiter if self._line else None
+        if n_assigned >= int(limiter.limit if limiter else self._concurrency):
+            return float("inf")
+        return limiter.delay() if limiter else 0.0
 
     @property
     def prices(self) -> tuple[float, ...]:

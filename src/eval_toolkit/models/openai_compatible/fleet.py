@@ -34,8 +34,6 @@ class Served(Protocol):
 ServedT = TypeVar("ServedT", bound=Served)
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
-_LATE_S = 1.0
-"""Delay of the next request, from refusals, above which other servers are preferred."""
 _REFUSES = frozenset({"auth", "not_found", "unreachable"})
 """Failures that do not heal by themselves, so that no run waits for them."""
 
@@ -101,7 +99,7 @@ class Fleet(Generic[ServedT]):
         self._known: tuple[str, Mapping[str, Any]] | None = None
         """An address, and what it says of the model."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._queue, self._change = asyncio.Lock(), asyncio.Event()
         self._away: tuple[float, datetime] | None = None
         """Since when all servers are away."""
         self._answered_at = float("-inf")
@@ -174,22 +172,29 @@ class Fleet(Generic[ServedT]):
     # -- one request
 
     async def _next(self) -> _Member[ServedT]:
-        """Return the server for the next request, which counts as its load."""
-        while True:
-            now = _now()
-            due = [one for one in self._members if one.is_out and not one.is_tried]
-            due = [one for one in due if one.due <= now]
-            here = [one for one in self._members if not one.is_out]
-            if due:
-                chosen = min(due, key=lambda one: one.due)
-                chosen.is_tried = True
-            elif here:
-                chosen = min(here, key=lambda one: (one.endpoint.wait_s() > _LATE_S, one.load))
-            else:
-                await self._wait(now)
-                continue
-            chosen.load += 1
-            return chosen
+        """Return the server for the next request, which counts as its load.
+
+        A request waits here, first come, first served, and not at a server: another one may be
+        free before.
+        """
+        async with self._queue:
+            while True:
+                now = _now()
+                due = [one for one in self._members if one.is_out and not one.is_tried]
+                due = [one for one in due if one.due <= now]
+                here = [one for one in self._members if not one.is_out]
+                delays = {one: one.endpoint.delay(one.load) for one in here}
+                free = [one for one in here if delays[one] <= 0.0]
+                if due:
+                    chosen = min(due, key=lambda one: one.due)
+                    chosen.is_tried = True
+                elif free:
+                    chosen = min(free, key=lambda one: one.load)
+                else:
+                    await self._wait(now, now + min(delays.values(), default=float("inf")))
+                    continue
+                chosen.load += 1
+                return chosen
 
     async def _sent(self, member: _Member[ServedT], send: Callable[[ServedT], Awaitable[T]]) -> T:
         tries = member.is_tried and member.is_out
@@ -214,7 +219,7 @@ class Fleet(Generic[ServedT]):
             member.load -= 1
             if tries:
                 member.is_tried = False
-                self._notify()
+            self._change.set()
 
     def _goes_elsewhere(self, error: ModelError) -> bool:
         """Return whether another server may answer what one did not."""
@@ -228,7 +233,7 @@ class Fleet(Generic[ServedT]):
             if self._away is not None:
                 self._away = None
                 the_patience().tell(None)
-            self._notify()
+            self._change.set()
         member.n_failures, member.error = 0, None
 
     def _leave_out(self, member: _Member[ServedT], error: ModelError, began: float) -> None:
@@ -245,24 +250,22 @@ class Fleet(Generic[ServedT]):
         member.is_out, member.is_checked = True, False
         if self._away is None and all(one.is_out and one.error for one in self._members):
             self._away = (now, datetime.now().astimezone())
-        self._notify()
+        self._change.set()
 
     # -- when none is there
 
-    async def _wait(self, now: float) -> None:
-        """Wait until a server may be there, or raise if it was long enough."""
-        until = min((one.due for one in self._members if not one.is_tried), default=float("inf"))
+    async def _wait(self, now: float, until: float) -> None:
+        """Wait until a server may be there or free, or raise if it was long enough."""
+        out = (one.due for one in self._members if one.is_out and not one.is_tried)
+        until = min(until, *out, float("inf"))
         if self._away is not None:
             until = min(until, self._end_of_patience(now))
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.add(turn)
+        self._change.clear()
         try:
             async with asyncio.timeout(None if until == float("inf") else max(0.0, until - now)):
-                await turn
+                await self._change.wait()
         except TimeoutError:
             return
-        finally:
-            self._waiting.discard(turn)
 
     def _end_of_patience(self, now: float) -> float:
         """Return the time until which all servers are waited for; raise if that is over."""
@@ -316,16 +319,11 @@ class Fleet(Generic[ServedT]):
         """Begin anew in another event loop, whose clock and requests are its own."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            self._loop, self._waiting, self._away = loop, set(), None
+            self._loop, self._away = loop, None
+            self._queue, self._change = asyncio.Lock(), asyncio.Event()
             self._answered_at = float("-inf")
             for member in self._members:
                 member.forget()
-
-    def _notify(self) -> None:
-        """Let the waiting requests look again."""
-        for turn in self._waiting:
-            if not turn.done():
-                turn.set_result(None)
 
 
 def _now() -> float:

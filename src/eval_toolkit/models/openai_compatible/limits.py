@@ -126,6 +126,12 @@ class Limiter:
         self._start(n_tokens)
         return True
 
+    def delay(self) -> float:
+        """Return the seconds until a further request may start; infinity if one has to end first."""
+        if self._waiting or self.in_flight >= int(self.limit):
+            return float("inf")
+        return self._pause(0)
+
     async def wait(self, n_tokens: int, *, again: bool = False) -> None:
         """Wait until this request may start; one that was sent before precedes the others."""
         turn = asyncio.get_running_loop().create_future()
