@@ -227,10 +227,12 @@ class AsyncLLMEngine:
         self.asked.append((params, n_cached))
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
-        while self.most_in_flight < self.awaited:
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(0)
-        self.in_flight -= 1
+        try:
+            while self.most_in_flight < self.awaited:
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
+        finally:
+            self.in_flight -= 1
         yield self._output(ids, params, n_cached)
 
     def _output(self, ids: list[int], params: SamplingParams, n_cached: int) -> SimpleNamespace:

@@ -28,6 +28,8 @@ from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.plugins import making, read_from
 from eval_toolkit.protocols import Model
+from eval_toolkit.runs import Run
+from eval_toolkit.tasks import run_task
 
 KINDS: dict[str, type[EngineModel]] = {"vllm": VllmModel, "sglang": SglangModel}
 INSTALL: dict[str, Callable[[pytest.MonkeyPatch], list[Any]]] = {
@@ -183,6 +185,40 @@ def test_requests_are_in_flight_together(monkeypatch: pytest.MonkeyPatch, weight
     assert all(answer.text for answer in ask(model, *requests))
     assert engines[0].most_in_flight == 40
     assert len(engines) == 1
+
+
+def test_a_run_is_stored_and_resumed(
+    model: EngineModel, engines: list[Any], weights: Path, tmp_path: Path
+) -> None:
+    rows = [
+        {"question": f"Capital {n}?", "choices": ["Paris", "Rome"], "answer": "B"} for n in range(6)
+    ]
+    found = run_task(rows, model, out=tmp_path / "run", limit=4)
+    assert (found.n_errors, found.n_asked) == (0, 4)
+    again = run_task(
+        rows, type(model)(str(weights), tokenizer=Tokenizer()), out=tmp_path / "run", limit=4
+    )
+    assert again.n_asked == 0
+    told = Run.open(tmp_path / "run").manifest["models"][0]["description"]
+    assert told == dict(model.describe())
+
+
+def test_a_cancelled_request_is_withdrawn(monkeypatch: pytest.MonkeyPatch, weights: Path) -> None:
+    engines = install_vllm(monkeypatch)
+    monkeypatch.setattr(AsyncLLMEngine, "awaited", 99)  # never answered
+    model = VllmModel(str(weights), tokenizer=Tokenizer())
+
+    async def given_up() -> None:
+        task = asyncio.ensure_future(model.generate(GenerateRequest("a", max_tokens=1)))
+        while not (engines and engines[0].in_flight):
+            await asyncio.sleep(0.001)
+        task.cancel()
+        await asyncio.wait([task])
+        while engines[0].in_flight:
+            await asyncio.sleep(0.001)
+
+    asyncio.run(asyncio.wait_for(given_up(), 60.0))
+    assert engines[0].in_flight == 0
 
 
 def test_prompts_that_do_not_fit_are_refused(model: EngineModel) -> None:
