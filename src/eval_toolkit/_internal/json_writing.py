@@ -19,7 +19,7 @@ def json_writer(**options: Any) -> Callable[[Any], str]:
     """
     slow = json.JSONEncoder(**options)
     make, ascii_only = getattr(encoder, "c_make_encoder", None), slow.ensure_ascii
-    if make is None or slow.indent is not None:
+    if make is None or options.get("indent") is not None:
         return slow.encode
     quoted = encoder.encode_basestring_ascii if ascii_only else encoder.encode_basestring
     separators = slow.key_separator, slow.item_separator
