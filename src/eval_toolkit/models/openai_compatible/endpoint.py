@@ -89,6 +89,7 @@ class Endpoint:
         self._rule = rule
         self._budgets = budgets
         self._prices = prices
+        self._is_free = not any(prices)
         self._line: _Line | None = None
         self._pace = Pace(rule.first_wait_s if adaptive else 0.0)
         self._outage: Outage | None = None
@@ -161,6 +162,8 @@ class Endpoint:
         reasoning_tokens: int = 0,
     ) -> float:
         """Return the price of a number of tokens."""
+        if self._is_free:
+            return 0.0
         given, made = prompt_tokens or 0, completion_tokens or 0
         return cost_of(self._prices, given, made, cached_tokens, reasoning_tokens)
 
