@@ -39,6 +39,8 @@ MODULES = {
     "llm": ["aiohttp"],
     "hf": ["datasets", "transformers"],
     "llamacpp": ["xllamacpp"],
+    "vllm": ["vllm"],
+    "sglang": ["sglang"],
     "text": ["sacrebleu", "py3langid"],
     "math": ["math_verify"],
     "safety": ["h5py"],
@@ -63,6 +65,8 @@ WANTED: dict[str, list[list[str] | Callable[[], None]]] = {
         [*_GREET, "scripted:x", "--data", "name/set"],
     ],
     "llamacpp": [[*_CAPITALS, "llamacpp:tiny.gguf"]],
+    "vllm": [[*_CAPITALS, "vllm:name/model"]],
+    "sglang": [[*_CAPITALS, "sglang:name/model"]],
     "text": [
         [*_GREET, "scripted:x", "--grader", grader]
         for grader in ("bleu", "ter", "language_match{language='en'}")

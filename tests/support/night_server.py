@@ -127,6 +127,7 @@ class _Exchange:
     """One request, as the context manager that `aiohttp` returns."""
 
     content_type = "application/json"
+    content_length = None
 
     def __init__(self, server: NightServer, method: str, url: Any, data: bytes | None) -> None:
         self.server = server

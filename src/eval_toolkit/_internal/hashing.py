@@ -2,7 +2,6 @@
 
 import copyreg
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit._internal.files import open_regular
+from eval_toolkit._internal.json_writing import json_writer
 
 _CHUNK = 1 << 20
 
@@ -38,16 +38,13 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-# Created once: `json.dumps` with options creates an encoder per call.
-_CANONICAL = json.JSONEncoder(
-    sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_plain
-)
-_OF_CONTENT = json.JSONEncoder(sort_keys=True, ensure_ascii=False)
+_CANONICAL = json_writer(sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_plain)
+_OF_CONTENT = json_writer(sort_keys=True, ensure_ascii=False)
 
 
 def canonical_json(payload: Any) -> str:
     """Return compact JSON with sorted keys: equal payloads give equal strings."""
-    return _CANONICAL.encode(payload)
+    return _CANONICAL(payload)
 
 
 def canonical_value(value: Any) -> Any:
@@ -72,7 +69,7 @@ def canonical_value(value: Any) -> Any:
 def content_hash(item: Any, target: Any) -> str:
     """Return the identity of a unit: the SHA-256 hash of its canonical raw input and target."""
     pair = [canonical_value(item), canonical_value(target)]
-    return sha256_text(_OF_CONTENT.encode(pair))
+    return sha256_text(_OF_CONTENT(pair))
 
 
 def unit_ids(hashes: Sequence[str], *told_apart: Iterable[Any]) -> list[str]:

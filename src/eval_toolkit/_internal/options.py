@@ -54,8 +54,8 @@ def gathers(names: type, /, **defaults: Any) -> Callable[[FunctionT], FunctionT]
 
         @functools.wraps(function)
         def checked(*args: Any, **given: Any) -> Any:
-            if unknown := given.keys() - known:
-                raise InvalidTypeError(_refusal(function, min(unknown), known))
+            if not known.issuperset(given):
+                raise InvalidTypeError(_refusal(function, min(given.keys() - known), known))
             return function(*args, **{**defaults, **given})
 
         checked.__signature__ = own.replace(parameters=[*named, *more])  # type: ignore[attr-defined]

@@ -24,7 +24,7 @@ _OPENAI = "eval_toolkit.openai"
 """Key with whether the command names an OpenAI-compatible model, which --base-url is then for."""
 _AT = ("base_url", "api_key_env")
 _HOSTED = re.compile(rf"\b(?:{'|'.join(kind for kind in HTTP_KINDS if kind != 'openai')}):")
-_ADDRESS = re.compile(r"""\bbase_url\s*=\s*["']?([^"'\s,}]+)""")
+_ADDRESS = re.compile(r"""\bbase_url\s*=\s*\[?\s*["']?([^"'\s,}\]]+)""")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ModelChoice:
 
 
 _HTTP = (
-    click.option("--base-url", metavar="URL", help="HTTP models: base URL of the server, for openai: ending in /v1; also for judges openai:NAME.  [default: $OPENAI_BASE_URL, else the service itself]"),
+    click.option("--base-url", metavar="URL", multiple=True, callback=lambda _, __, urls: _one_or_all(urls), help="HTTP models: base URL of the server, for openai: ending in /v1; also for judges openai:NAME. Repeatable: each request goes to the least loaded of several servers of the same model.  [default: $OPENAI_BASE_URL, else the service itself]"),
     click.option(
         "--api-key-env", metavar="NAME", help="HTTP models: environment variable with the API key."
     ),
@@ -58,6 +58,11 @@ _HTTP = (
     click.option("--max-tokens-total", type=click.IntRange(1), metavar="N",
                  help="HTTP models: maximum number of tokens of all prompts and answers of this command, judges included."),
 )  # fmt: skip
+
+
+def _one_or_all(urls: tuple[str, ...]) -> str | tuple[str, ...] | None:
+    """Return an address, several, or None."""
+    return urls if len(urls) > 1 else next(iter(urls), None)
 
 
 def model_options(command: _Command) -> _Command:

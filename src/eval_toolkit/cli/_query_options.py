@@ -169,10 +169,15 @@ def _terminated_like_interrupted() -> Iterator[None]:
         yield
         return
     before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # after "&" in a shell script
+    if ignored:  # asyncio only ends tasks if the signal has its default handler
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+        if ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _disk_failed(error: BaseException | None) -> bool:

@@ -40,6 +40,8 @@ EXTRAS = {
     "llm": "aiohttp",
     "hf": "transformers",
     "llamacpp": "xllamacpp",
+    "vllm": "vllm",
+    "sglang": "sglang",
     "text": "sacrebleu",
     "math": "math_verify",
     "safety": "h5py",

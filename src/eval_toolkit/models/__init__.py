@@ -1,4 +1,4 @@
-"""Language models behind a common protocol: HTTP, numpy, transformers, llama.cpp, functions.
+"""Language models behind a common protocol: HTTP, numpy, transformers, vLLM, SGLang, llama.cpp.
 
 Names are imported lazily: a model over HTTP does not import the numpy model, and vice versa.
 """
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from eval_toolkit.models.embedded import EmbeddedModel, fetch_model, model_path
     from eval_toolkit.models.hosted import Anthropic, AzureOpenAI, Bedrock, Gemini
     from eval_toolkit.models.huggingface import HuggingFaceModel
+    from eval_toolkit.models.in_process import SglangModel, VllmModel
     from eval_toolkit.models.llama_cpp import LlamaCppModel, LlamaCppServer
     from eval_toolkit.models.loading import available_models, load_model
     from eval_toolkit.models.openai_compatible import BatchModel, OpenAICompatible
@@ -33,6 +34,8 @@ __all__ = [
     "OpenAICompatible",
     "ResponseCache",
     "ScriptedModel",
+    "SglangModel",
+    "VllmModel",
     "as_model",
     "available_models",
     "fetch_model",
@@ -48,6 +51,7 @@ __getattr__ = names_on_use(
         "embedded": "EmbeddedModel fetch_model model_path",
         "hosted": "Anthropic AzureOpenAI Bedrock Gemini",
         "huggingface": "HuggingFaceModel",
+        "in_process": "SglangModel VllmModel",
         "llama_cpp": "LlamaCppModel LlamaCppServer",
         "loading": "available_models load_model",
         "openai_compatible": "BatchModel OpenAICompatible",

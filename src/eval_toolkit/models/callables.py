@@ -42,7 +42,7 @@ def as_model(
     *,
     name: str | None = None,
     messages: bool | None = None,
-    base_url: str | None = None,
+    base_url: str | Sequence[str] | None = None,
 ) -> Model:
     """Convert a function, an object with ``invoke``, a pipeline or a name to a model.
 
@@ -61,8 +61,8 @@ def as_model(
         Name in tables and run folders; by default that of the function or class.
     messages : bool, optional
         Whether to pass messages instead of text; by default inferred from the first parameter.
-    base_url : str, optional
-        Address of an OpenAI-compatible server, for a model given by name without an address.
+    base_url : str or sequence of str, optional
+        Address of an OpenAI-compatible server, or of several with the same model, for a model given by name without an address.
 
     Returns
     -------

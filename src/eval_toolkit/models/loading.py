@@ -30,6 +30,8 @@ _OURS = {
     "llamacpp": "eval_toolkit.models.llama_cpp:LlamaCppModel",
     "openai": "eval_toolkit.models.openai_compatible:OpenAICompatible",
     "scripted": "eval_toolkit.models.scripted:ScriptedModel",
+    "sglang": "eval_toolkit.models.in_process.sglang:SglangModel",
+    "vllm": "eval_toolkit.models.in_process.vllm:VllmModel",
 }
 _TEXT = "scripted"
 """Kind whose part after the colon is any text."""
@@ -44,6 +46,8 @@ _WHAT = {
     "llamacpp": "llamacpp:FILE.gguf, through xllamacpp (extra llamacpp)",
     "openai": "openai:NAME, at OpenAI or with --base-url at any compatible server (extra llm)",
     "scripted": "scripted:TEXT, the same answer to every request, for tests",
+    "sglang": "sglang:NAME or sglang:FOLDER, by SGLang on one or more GPUs (extra sglang)",
+    "vllm": "vllm:NAME or vllm:FOLDER, by vLLM on one or more GPUs (extra vllm)",
 }
 
 

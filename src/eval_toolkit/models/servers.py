@@ -37,7 +37,8 @@ class UserServer:
     ('http://localhost:8000/v1', None)
     """
 
-    base_url: str | None = None
+    base_url: str | tuple[str, ...] | None = None
+    """Address, or several of servers with the same models."""
     api_key_env: str | None = None
     """Variable with the key for ``base_url``; not sent to the addresses of single models."""
     mentioned: tuple[str, ...] = ()
@@ -48,7 +49,9 @@ class UserServer:
     spending: "Spending | None" = None
     """Limit on the cost of all models together."""
 
-    def address(self, model: str, api_key_env: str | None) -> tuple[str, str | None]:
+    def address(
+        self, model: str, api_key_env: str | None
+    ) -> tuple[str | tuple[str, ...], str | None]:
         """Return the address for a model without one, and the variable with its key.
 
         Several addresses, none of them for this model, are an error.
@@ -108,6 +111,8 @@ def user_server(
     'localhost:8000/v1'
     """
     base_url = options.get("base_url")
+    if base_url is not None and not isinstance(base_url, str):
+        base_url = tuple(base_url)
     key = options.get("api_key_env")
     with _in_force(UserServer(base_url, key, tuple(mentioned), tell, prices, spending)):
         yield
@@ -118,7 +123,7 @@ def server_of_model(model: Any) -> Iterator[None]:
     """Use the server of a model for models without an address, unless the user named a server."""
     base_url = getattr(model, "base_url", None)
     server = _SERVER.get()
-    if not isinstance(base_url, str) or server.base_url is not None:
+    if not isinstance(base_url, str | tuple) or server.base_url is not None:
         yield
         return
     key = getattr(model, "api_key_env", None)
@@ -130,7 +135,8 @@ def server_of_model(model: Any) -> Iterator[None]:
 def _in_force(server: UserServer) -> Iterator[None]:
     token = _SERVER.set(server)
     try:
-        with user_hosts([] if server.base_url is None else [server.base_url]):
+        given = server.base_url or ()
+        with user_hosts([given] if isinstance(given, str) else given):
             yield
     finally:
         _SERVER.reset(token)

@@ -222,6 +222,8 @@ class AskingDriver(Driver):
         }
         if nothing_asked and "engine" in begun:
             manifest["engine"] = begun["engine"]
+        elif addresses := _by_address(getattr(self.kind, "model", None)):
+            manifest["engine"] = {**head.get("engine", {}), "addresses": addresses}
         run = opened.finalise(
             results=found.results,
             results_full=self.full(found),
@@ -255,6 +257,13 @@ class AskingDriver(Driver):
 def in_order(outcomes: Iterable[JobResult]) -> list[JobResult]:
     """Return outcomes in the order in which they are stored: by unit, attempt and step."""
     return sorted(outcomes, key=_place)
+
+
+def _by_address(model: Any) -> list[dict[str, Any]]:
+    """Return what each of several servers of a model answered."""
+    count = getattr(model, "by_address", None)
+    found: list[dict[str, Any]] = count() if callable(count) else []
+    return found
 
 
 def _place(outcome: JobResult) -> tuple[str, int, list[tuple[int, str]]]:

@@ -68,7 +68,7 @@ class _TaskOptions(SummaryOptions, AskOptions, total=False):
     system: str | None
     answer: str | None
     by: str | None
-    base_url: str | None
+    base_url: str | Sequence[str] | None
     shard: str | None
 
 
@@ -103,8 +103,8 @@ def run_task(
     model : Model, str, callable or object with ``invoke``, optional
         Model, or an object that `models.as_model` can convert to one: a function from prompt to
         text, "openai:gpt-4o" …; not needed with ``replay``.
-    base_url : str, optional
-        Address of an OpenAI-compatible server, for a model given by name and its judges:
+    base_url : str or sequence of str, optional
+        Address of an OpenAI-compatible server, or of several, for a model given by name and judges:
         ``run_task("quiz.jsonl", "openai:small", base_url="http://localhost:8000/v1")``, the same
         as ``"openai:small{base_url='http://localhost:8000/v1'}"``.
     out : path, optional
@@ -324,7 +324,7 @@ def _task(given: Any, texts: Mapping[str, str | None]) -> BaseTask[Any]:
     return questions_task(given, **told)
 
 
-def _made(model: Any, base_url: str | None) -> Model | None:
+def _made(model: Any, base_url: str | Sequence[str] | None) -> Model | None:
     """Convert a name, a function or another object that answers prompts to a model."""
     is_model = model is None or (isinstance(model, Model) and not isinstance(model, type))
     if is_model and base_url is None:

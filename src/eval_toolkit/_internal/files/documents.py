@@ -121,7 +121,7 @@ def _integer(digits: str) -> int:
 _LENIENT = json.JSONDecoder()
 _STRICT = json.JSONDecoder(parse_constant=_refused)
 _STRICT_LARGE = json.JSONDecoder(parse_constant=_refused, parse_float=_finite, parse_int=_integer)
-_MAY_BE_LARGE = re.compile(r"[eE]\+?[0-9]{3}|[0-9]{300}").search
+_MAY_BE_LARGE = re.compile(r"[0-9][eE]\+?[0-9]{3,}(?=[\s,\]}]|\Z)|[0-9]{300}").search
 
 
 def _decoder(text: str, strict: bool) -> json.JSONDecoder:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from eval_toolkit._internal.redaction import redact_secrets
-from eval_toolkit.errors import ModelError
+from eval_toolkit.errors import InvalidInputError, ModelError
 from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.openai_compatible.addresses import Address
 from eval_toolkit.models.openai_compatible.api import Api
@@ -101,6 +101,10 @@ class HostedModel(HttpModel):
     def __init__(self, model: str, dialect: Dialect, options: HostedOptions) -> None:
         name = model_name(model)
         base_url = options["base_url"] or os.environ.get(dialect.address_env, "").strip()
+        if not isinstance(base_url, str):
+            raise InvalidInputError(
+                f"{dialect.kind}:{name} has one address; several are for openai: models"
+            )
         address = Address.read(base_url or dialect.address())
         version = "" if urlsplit(address.base).path else dialect.version
         address = replace(address, base=f"{address.base}{version}", tries_v1=False)

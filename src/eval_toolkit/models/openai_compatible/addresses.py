@@ -1,6 +1,7 @@
 """Addresses of servers."""
 
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -76,6 +77,17 @@ class Address:
         """Return the URL of a path; paths that start with / are relative to the root."""
         start = f"{self.root}{path}" if path.startswith("/") else f"{self.base}/{path}"
         return f"{start}&{self.query[1:]}" if self.query and "?" in path else f"{start}{self.query}"
+
+
+def addresses_of(base_url: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the addresses in ``base_url``, which must differ; the addresses are not parsed."""
+    urls = (base_url,) if isinstance(base_url, str) else tuple(base_url)
+    if not urls:
+        raise InvalidInputError("`base_url` is empty; it must contain an address")
+    twice = next((url for url in urls if urls.count(url) > 1), None)
+    if twice is not None:
+        raise InvalidInputError(f"`base_url` contains {redact_secrets(twice)} twice; omit one")
+    return urls
 
 
 def _parts(address: Any) -> SplitResult | None:

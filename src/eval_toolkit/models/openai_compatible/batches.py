@@ -81,6 +81,8 @@ class BatchModel:
             raise InvalidTypeError(
                 f"batches are for models openai:NAME, not {type(model).__name__}; remove --batch"
             )
+        if not isinstance(model.base_url, str):
+            raise InvalidInputError("batches are sent to one server; pass one `base_url`")
         if model.streams:
             raise InvalidInputError("answers of batches are not streamed; remove stream=true")
         server = the_server()

@@ -89,6 +89,7 @@ class Endpoint:
         self._rule = rule
         self._budgets = budgets
         self._prices = prices
+        self._is_free = not any(prices)
         self._line: _Line | None = None
         self._pace = Pace(rule.first_wait_s if adaptive else 0.0)
         self._outage: Outage | None = None
@@ -96,6 +97,8 @@ class Endpoint:
         self._n_requests = self._n_answers = self._n_failures = 0
         self._prompt_tokens = self._completion_tokens = 0
         self._cost = self._latency_s = 0.0
+        self.has_others = False
+        """Whether other servers can take the requests of this one while it is away."""
 
     @property
     def address(self) -> Address:
@@ -136,6 +139,16 @@ class Endpoint:
             limit=int(limiter.limit) if limiter else self._concurrency,
         )
 
+    def delay(self, n_assigned: int) -> float:
+        """Return the seconds until a further request may start; infinity if one has to end first.
+
+        ``n_assigned`` is the number of requests that are sent there or soon will be.
+        """
+        limiter = self._line.limiter if self._line else None
+        if n_assigned >= int(limiter.limit if limiter else self._concurrency):
+            return float("inf")
+        return limiter.delay() if limiter else 0.0
+
     @property
     def prices(self) -> tuple[float, ...]:
         """Prices per million tokens of prompt, of answer, and of cached and reasoning tokens."""
@@ -149,6 +162,8 @@ class Endpoint:
         reasoning_tokens: int = 0,
     ) -> float:
         """Return the price of a number of tokens."""
+        if self._is_free:
+            return 0.0
         given, made = prompt_tokens or 0, completion_tokens or 0
         return cost_of(self._prices, given, made, cached_tokens, reasoning_tokens)
 
@@ -172,15 +187,14 @@ class Endpoint:
         failures: Failures | None = None
         once = partial(self._once, path, body, read, n_tokens)
         while True:
-            again = failures is not None and failures.first_in_line
-            address = self.address
+            place, sent_to = None if failures is None else failures.place, self.address
             try:
                 if self._outage is None or self._outage.over:
-                    reply = await once(again=again)
+                    reply = await once(place=place)
                 else:
-                    reply = await self._outage.wait(partial(once, again=again))
+                    reply = await self._outage.wait(partial(once, place=place))
             except ModelError as error:
-                if self._moves_below(path, error, address):
+                if self._moves_below(path, error, sent_to):
                     continue
                 now = _now()
                 if failures is None:
@@ -193,14 +207,14 @@ class Endpoint:
 
     async def ask_once(self, path: str, read: Callable[[Mapping[str, Any]], T]) -> Reply[T]:
         """Send a GET request without retries, as in `ask`."""
-        return await self._sent(path, None, read, 0, False)
+        return await self._sent(path, None, read, 0, None)
 
-    def _moves_below(self, path: str, error: ModelError, asked: Address) -> bool:
-        """Use the address with ``/v1`` from now on, if there is nothing at the one asked."""
-        below = None if path.startswith("/") else asked.below_v1
+    def _moves_below(self, path: str, error: ModelError, sent_to: Address) -> bool:
+        """Use the address with ``/v1`` from now on, if there is nothing at the other."""
+        below = None if path.startswith("/") else sent_to.below_v1
         if below is None or error.status not in _NO_SUCH_PATH:
             return False
-        if self.address is not asked:  # another request that failed has moved it
+        if self.address != sent_to:  # another request was faster
             return True
         self._transport.move(below)
         return True
@@ -209,6 +223,8 @@ class Endpoint:
         """Wait before the next try, or raise if there is none."""
         if not error.retryable:
             failures.n += 1
+            raise failures.final(error)
+        if self.has_others and (seems_gone(error) or error.kind == "timeout"):
             raise failures.final(error)
         patience = the_patience()
         known = self._n_answers > 0 or patience.from_start
@@ -238,14 +254,14 @@ class Endpoint:
         read: Callable[[Mapping[str, Any]], T],
         n_tokens: int,
         *,
-        again: bool = False,
+        place: int | None = None,
     ) -> Reply[T]:
         if self._spending is None:
-            return await self._sent(path, body, read, n_tokens, again)
+            return await self._sent(path, body, read, n_tokens, place)
         await self._spending.admit()
         cost, tokens = None, 0
         try:
-            reply = await self._sent(path, body, read, n_tokens, again)
+            reply = await self._sent(path, body, read, n_tokens, place)
             cost = self.cost(*reply.tokens)
             tokens = (reply.tokens.prompt or 0) + (reply.tokens.completion or 0)
         finally:
@@ -258,14 +274,14 @@ class Endpoint:
         body: bytes | None,
         read: Callable[[Mapping[str, Any]], T],
         n_tokens: int,
-        again: bool,
+        place: int | None,
     ) -> Reply[T]:
         line = self._line
         if line is None or line.connection.loop is not asyncio.get_running_loop():
             line = await self._open()
         limiter, transport = line.limiter, self._transport
         if not limiter.admit(n_tokens):
-            await limiter.wait(n_tokens, again=again)
+            await limiter.wait(n_tokens, place)
         cuts = limiter.cuts
         if the_patience().stopping:
             limiter.release(cuts)

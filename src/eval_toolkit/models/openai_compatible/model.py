@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.redaction import redact_secrets
-from eval_toolkit.errors import ModelError
+from eval_toolkit.errors import InvalidInputError, ModelError
 from eval_toolkit.models.messages import Message, Role
-from eval_toolkit.models.openai_compatible.addresses import Address
+from eval_toolkit.models.openai_compatible.addresses import Address, addresses_of
 from eval_toolkit.models.openai_compatible.api import Api
-from eval_toolkit.models.openai_compatible.endpoint import run_all
+from eval_toolkit.models.openai_compatible.endpoint import Endpoint, run_all
+from eval_toolkit.models.openai_compatible.fleet import Fleet
 from eval_toolkit.models.openai_compatible.http_model import (
     LIMITS,
     HttpModel,
@@ -23,6 +24,7 @@ from eval_toolkit.models.openai_compatible.http_model import (
     n_alternatives,
 )
 from eval_toolkit.models.openai_compatible.moves import served_model
+from eval_toolkit.models.openai_compatible.usage import Totals
 from eval_toolkit.models.openai_compatible.wire import (
     MAX_STOPS_OPENAI,
     WAYS,
@@ -74,9 +76,10 @@ class OpenAICompatible(HttpModel):
     ----------
     model : str
         Name of the model on the server.
-    base_url : str, optional
+    base_url : str or sequence of str, optional
         Address including ``/v1``, which is tried if the address has no path. It must not contain a
-        password or key. By default the one in the environment variable OPENAI_BASE_URL, else
+        password or key. Of several addresses of the same model, each request goes to the least
+        loaded one that is there; the limits apply to each of them. By default the one in the environment variable OPENAI_BASE_URL, else
         OpenAI's own; in a command, that of ``--base-url``.
     api_key_env : str, optional
         Environment variable with the key; it must be set if given. By default OPENAI_API_KEY for
@@ -168,7 +171,7 @@ class OpenAICompatible(HttpModel):
         self,
         model: str,
         *,
-        base_url: str | None = None,
+        base_url: str | Sequence[str] | None = None,
         api_key_env: str | None = None,
         headers_env: Mapping[str, str] | None = None,
         name: str | None = None,
@@ -180,7 +183,14 @@ class OpenAICompatible(HttpModel):
         secrets = {"api_key_env": api_key_env, "headers_env": headers_env}
         if base_url is None:
             base_url, api_key_env = the_server().address(model_name(model), api_key_env)
-        address = Address.read(base_url)
+        urls = addresses_of(base_url)
+        self._fleet: Fleet[OpenAICompatible] | None = None
+        if len(urls) > 1:
+            alike: dict[str, Any] = {**secrets, "name": name, "model_id": model_id}
+            alike |= {"prices": prices, "extra_body": extra_body, **server}
+            each = [OpenAICompatible(model, base_url=url, **alike) for url in urls]
+            self._fleet = Fleet(each, model, is_vouched=model_id is not None)
+        address = Address.read(urls[0])
         by_default = _DEFAULT_KEY if address.is_openai_by_https else None
         key_env = key_for(address, api_key_env, secrets=secrets, by_default=by_default)
         super().__init__(
@@ -206,13 +216,43 @@ class OpenAICompatible(HttpModel):
             server["stream"],
         )
         self._identity = None if model_id is None else f"id:{model_id}"
-        self._base_url = base_url
+        self._base_url = urls[0] if len(urls) == 1 else urls
         self._single: SingleTokens | None = None
 
     @property
-    def base_url(self) -> str:
-        """Address of the server, as given."""
+    def base_url(self) -> str | tuple[str, ...]:
+        """Address of the server as given, or addresses of several."""
         return self._base_url
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The server; of several, the first."""
+        return self._endpoint
+
+    @property
+    def concurrency(self) -> int:
+        """Maximum number of concurrent requests, at all servers together."""
+        return self._concurrency * (1 if self._fleet is None else len(self._fleet.models))
+
+    def totals(self) -> Totals:
+        """Return total requests and usage so far, and the current concurrency."""
+        return super().totals() if self._fleet is None else self._fleet.totals()
+
+    def by_address(self) -> list[dict[str, Any]]:
+        """Return the requests, answers and failures of each of several servers."""
+        return [] if self._fleet is None else self._fleet.by_address()
+
+    async def aclose(self) -> None:
+        """Close the connections; later requests open new ones."""
+        await super().aclose()
+        if self._fleet is not None:
+            await self._fleet.aclose()
+
+    @property
+    def _shown(self) -> str:
+        if self._fleet is None:
+            return self._endpoint.address.shown
+        return ", ".join(sorted(model.endpoint.address.shown for model in self._fleet.models))
 
     @property
     def default_max_tokens(self) -> int | None:
@@ -231,14 +271,14 @@ class OpenAICompatible(HttpModel):
         return Server(self._endpoint, self._dialect)
 
     def __repr__(self) -> str:
-        return f"OpenAICompatible({self._dialect.model!r}, {self._endpoint.address.shown!r})"
+        return f"OpenAICompatible({self._dialect.model!r}, {self._shown!r})"
 
     def describe(self) -> dict[str, Any]:
         """Return all settings that may change the answers, without key and speed settings."""
         return {
             "kind": "openai_compatible",
             "model": self._dialect.model,
-            "base_url": self._identity or self._endpoint.address.shown,
+            "base_url": self._identity or self._shown,
             "prefill": self._dialect.prefill,
             "completions_for_text": self._completions_for_text,
             "default_max_tokens": self._dialect.default_max_tokens,
@@ -254,6 +294,9 @@ class OpenAICompatible(HttpModel):
 
     async def served(self) -> dict[str, Any] | None:
         """Return what the server says about the model in its list of models; None if nothing."""
+        if self._fleet is not None:
+            found = await self._fleet.served()
+            return None if found is None else dict(found)
         return await served_model(self._endpoint, self._dialect.model)
 
     @property
@@ -267,6 +310,8 @@ class OpenAICompatible(HttpModel):
         Texts are sent to ``/completions``, conversations to ``/chat/completions``. Token counts are
         None if the server reports none. Raises `ModelError` if all tries fail.
         """
+        if self._fleet is not None:
+            return await self._fleet.ask(lambda one: one.generate(request))
         path, body, read, cue = self._prepared(request)
         return await self._asked(request, path, body, read, cue=cue)
 
@@ -299,6 +344,8 @@ class OpenAICompatible(HttpModel):
         ModelError
             With kind "unsupported" if no scoring method passes verification, else as in `generate`.
         """
+        if self._fleet is not None:
+            return await self._fleet.ask(lambda one: one.loglikelihood(request))
         from eval_toolkit.models.openai_compatible.scoring import Work
 
         scoring = await self._proven()
@@ -412,7 +459,11 @@ class OpenAICompatible(HttpModel):
         ------
         ModelError
             If the server cannot be reached or requires a key.
+        InvalidInputError
+            If the model has several addresses.
         """
+        if self._fleet is not None:
+            raise InvalidInputError("one address is checked at a time; pass one `base_url`")
         from eval_toolkit.models.openai_compatible.report import examine
 
         return await examine(self._server, self.generate, self._ways)

@@ -10,6 +10,8 @@ _OVERLOADED = frozenset({429, 503, 529})
 """Statuses of a server that asks for fewer requests."""
 _LEAST_REFUSALS = 5
 """Refusals of a request before it can be refused for another reason than the rate."""
+_OTHERS = 3
+"""Requests that precede one that was refused twice; their answers tell whose fault it is."""
 _GONE = frozenset({502, 503, 504, 529})
 """Statuses of a gateway whose server is gone."""
 
@@ -67,9 +69,9 @@ class Failures:
         """Whether the last failure counted as no try: the gate is closed for all requests."""
 
     @property
-    def first_in_line(self) -> bool:
-        """Whether the next try precedes other requests; not if they may pass where it may not."""
-        return self._n_refused < 2
+    def place(self) -> int:
+        """Place of the next try in the queue: the first, or after a few that may be accepted."""
+        return 0 if self._n_refused < 2 else _OTHERS
 
     def pause(
         self, error: Exception, now: float, patience_s: float, n_answers: int

@@ -55,7 +55,7 @@ class FilePath(str):
 class Connection:
     """Session of one event loop, and the secrets that it sends."""
 
-    __slots__ = ("life", "loop", "secrets", "session")
+    __slots__ = ("aiohttp", "life", "loop", "secrets", "session")
 
     def __init__(
         self,
@@ -63,6 +63,7 @@ class Connection:
         session: "ClientSession",
         secrets: tuple[str, ...],
     ) -> None:
+        self.aiohttp = load_aiohttp()
         self.loop = asyncio.get_running_loop()
         self.life = life
         self.session = session
@@ -93,7 +94,7 @@ class Transport:
         self.has_answered = False
         """Whether the server has ever answered."""
         self._timeout_s = timeout_s
-        self._urls: dict[str, URL] = {}
+        self._urls: dict[str, tuple[URL, str]] = {}
 
     def move(self, address: Address) -> None:
         """Use another address from now on."""
@@ -119,10 +120,10 @@ class Transport:
 
         ``accept`` is called with the headers of a successful answer, before its body is read.
         """
-        aiohttp, secrets = load_aiohttp(), connection.secrets
+        aiohttp, secrets = connection.aiohttp, connection.secrets
         data: Any = io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY else body
-        method, url = "GET" if body is None else "POST", self._url(path)
-        headers = self.api.signed(method, str(url), body or b"")
+        method, (url, written) = "GET" if body is None else "POST", self._url(path)
+        headers = self.api.signed(method, written, body or b"")
         timeout_s, stopped = self._timeout_s, "did not answer within"
         if isinstance(path, FilePath):
             timeout_s = max(timeout_s, _FILE_TIMEOUT_S)
@@ -139,7 +140,7 @@ class Transport:
                 if response.status < 300 and response.content_type == "text/event-stream":
                     stopped = "streamed nothing for"
                     return await self._streamed(path, response, patience, secrets)
-                raw = b"".join([part async for part in self._parts(path, response)])
+                raw = await self._whole(path, response)
         except TimeoutError:
             raise EndpointError(
                 f"{self._where(path)} {stopped} {timeout_s:g} s", kind="timeout"
@@ -184,6 +185,13 @@ class Transport:
         hint = self.api.key_hint
         error = from_status(self._where(path), status, headers, raw, secrets=secrets, hint=hint)
         return self.api.corrected(error, headers, raw)
+
+    async def _whole(self, path: str, response: Any) -> bytes:
+        """Return a body, read at once if its length is stated and within the limit."""
+        n, encoded = response.content_length, "Content-Encoding" in response.headers
+        if n is not None and n <= ANSWER_BYTES and not encoded:
+            return bytes(await response.read())
+        return b"".join([part async for part in self._parts(path, response)])
 
     async def _parts(self, path: str, response: Any) -> "AsyncGenerator[bytes]":
         """Yield the parts of a body as they arrive, decompressed, up to the limit."""
@@ -259,13 +267,15 @@ class Transport:
                 status=200,
             ) from error
 
-    def _url(self, path: str) -> "URL":
-        url = self._urls.get(path)
-        if url is None:
+    def _url(self, path: str) -> "tuple[URL, str]":
+        """Return the URL of a path, and how it is written."""
+        found = self._urls.get(path)
+        if found is None:
             yarl = require("yarl", feature="OpenAICompatible", extra="llm")
             # A path with escapes is final: to unescape it would break its signature.
-            url = self._urls[path] = yarl.URL(self.address.url(path), encoded="%" in path)
-        return url
+            url = yarl.URL(self.address.url(path), encoded="%" in path)
+            found = self._urls[path] = url, str(url)
+        return found
 
     def _where(self, path: str) -> str:
         return self.address.url(path).partition("://")[2].partition("?")[0]

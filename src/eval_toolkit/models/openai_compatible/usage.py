@@ -73,9 +73,8 @@ def read_usage(payload: Mapping[str, Any]) -> Tokens:
     usage = payload.get("usage")
     if type(usage) is not dict:
         return Tokens()
-    given, made, total = (
-        count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
-    )
+    given, made = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
+    total = count(usage.get("total_tokens"))
     reasoning = _detail(usage, "completion_tokens_details", "reasoning_tokens")
     cached = _detail(usage, "prompt_tokens_details", "cached_tokens")
     cached = cached or count(usage.get("prompt_cache_hit_tokens")) or 0  # DeepSeek

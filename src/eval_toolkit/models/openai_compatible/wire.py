@@ -1,10 +1,10 @@
 """JSON bodies and answers of generation requests."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from eval_toolkit._internal.json_writing import json_writer
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models._tokens import stop_position
 from eval_toolkit.models.messages import Message, Role
@@ -13,6 +13,7 @@ from eval_toolkit.models.requests import GenerateRequest
 MAX_STOPS_OPENAI = 4
 WAYS = ("echo", "prompt_logprobs", "force")
 """Scoring methods for log-likelihoods, in order of preference."""
+_to_json = json_writer()
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 """Fields in which servers return reasoning."""
 
@@ -79,7 +80,7 @@ class Dialect:
         if self.extra_body:
             merged = {**body, **self.extra_body}
             body = {name: value for name, value in merged.items() if value is not None}
-        return json.dumps(body).encode()
+        return _to_json(body).encode()
 
 
 def _chat(messages: Sequence[Message], prefill: str) -> list[dict[str, str]]:

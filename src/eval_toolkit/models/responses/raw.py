@@ -20,6 +20,7 @@ from eval_toolkit.models.responses.reasoning import (
     REASONING_TAGS,
     ReplyParts,
     Tags,
+    ends_with_opening,
     split_reasoning,
 )
 
@@ -170,7 +171,7 @@ class RawCompletion(Fields):
         True
         """
         begun = (prompt or self.prompt).rstrip().casefold()
-        opened = not self.reasoning and any(begun.endswith(tag.casefold()) for tag, _ in tags)
+        opened = not self.reasoning and ends_with_opening(begun, tags)
         found = split_reasoning(self.text, tags, opened=opened)
         told = "\n\n".join(part for part in (self.reasoning, found.reasoning) if part)
         silent = bool(self.reasoning) and not self.text.strip() and self.finish_reason == "length"

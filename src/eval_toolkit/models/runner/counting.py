@@ -72,7 +72,8 @@ def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dic
     """
     new = [outcome for outcome in outcomes if not outcome.reused]
     asked = [one for one in new if one.response is None or not one.response.usage.cached]
-    usage, usage_now = _usage(outcomes, tags), _usage(asked, tags)
+    usage = _usage(outcomes, tags)
+    usage_now = dict(usage) if len(asked) == len(outcomes) else _usage(asked, tags)
     if not usage["cost"]:
         usage["cost"] = usage_now["cost"] = None
     return {

@@ -268,14 +268,13 @@ def _entry(found: Any) -> Entry | None:
 
 def _write_whole(file: int, data: bytes) -> None:
     """Write all bytes, or truncate the file and raise."""
-    start = os.fstat(file).st_size
     left = memoryview(data)
     try:
         while left:
             left = left[os.write(file, left) :]
     except BaseException:
         with contextlib.suppress(OSError):
-            os.ftruncate(file, start)
+            os.ftruncate(file, os.fstat(file).st_size - (len(data) - len(left)))
         raise
 
 
