@@ -94,7 +94,7 @@ class Endpoint:
         self._pace = Pace(rule.first_wait_s if adaptive else 0.0)
         self._outage: Outage | None = None
         self._answered_at = float("-inf")
-        self._n_requests = self._n_answers = self._n_failures = 0
+        self._n_requests = self._n_answers = self._n_failures = self._refused_in_row = 0
         self._prompt_tokens = self._completion_tokens = 0
         self._cost = self._latency_s = 0.0
         self.has_others = False
@@ -187,7 +187,8 @@ class Endpoint:
         failures: Failures | None = None
         once = partial(self._once, path, body, read, n_tokens)
         while True:
-            place, sent_to = None if failures is None else failures.place, self.address
+            place = None if failures is None else failures.place(self._refused_in_row)
+            sent_to = self.address
             try:
                 if self._outage is None or self._outage.over:
                     reply = await once(place=place)
@@ -229,6 +230,7 @@ class Endpoint:
         patience = the_patience()
         known = self._n_answers > 0 or patience.from_start
         waited = patience.seconds if known else 0.0
+        self._refused_in_row += error.status == REFUSED
         wait_s = failures.pause(error, now, waited, self._n_answers)
         if wait_s is not None:
             if wait_s > 0.0:
@@ -323,6 +325,7 @@ class Endpoint:
     def _book(self, reply: Reply[Any], limiter: Limiter, estimated: int) -> None:
         prompt_tokens, completion_tokens, *_ = reply.tokens
         self._n_answers += 1
+        self._refused_in_row = 0
         self._latency_s += reply.latency_s
         self._prompt_tokens += prompt_tokens or 0
         self._completion_tokens += completion_tokens or 0

@@ -11,7 +11,7 @@ _OVERLOADED = frozenset({429, 503, 529})
 _LEAST_REFUSALS = 5
 """Refusals of a request before it can be refused for another reason than the rate."""
 _OTHERS = 3
-"""Requests that precede one that was refused twice; their answers tell whose fault it is."""
+"""Refusals in a row up to which they may be about single requests."""
 _GONE = frozenset({502, 503, 504, 529})
 """Statuses of a gateway whose server is gone."""
 
@@ -68,10 +68,13 @@ class Failures:
         self.spared = False
         """Whether the last failure counted as no try: the gate is closed for all requests."""
 
-    @property
-    def place(self) -> int:
-        """Place of the next try in the queue: the first, or after a few that may be accepted."""
-        return 0 if self._n_refused < 2 else _OTHERS
+    def place(self, n_in_row: int) -> int | None:
+        """Return the place of the next try in the queue; None for the end.
+
+        A request that was refused twice lets the others pass, since they may be accepted; not if
+        the server has refused the last ``n_in_row`` requests, whoever sent them.
+        """
+        return None if self._n_refused > 1 and n_in_row <= _OTHERS else 0
 
     def pause(
         self, error: Exception, now: float, patience_s: float, n_answers: int
