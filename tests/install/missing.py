@@ -37,6 +37,7 @@ MODULES = {
     "excel": ["openpyxl"],
     "remote": ["fsspec"],
     "llm": ["aiohttp"],
+    "bedrock": ["botocore"],
     "hf": ["datasets", "transformers"],
     "llamacpp": ["xllamacpp"],
     "vllm": ["vllm"],
@@ -59,6 +60,7 @@ WANTED: dict[str, list[list[str] | Callable[[], None]]] = {
     "excel": [["score", "book.xlsx"]],
     "remote": [["score", "memory://nowhere/rows.csv"], ["report", "memory://run", "-o", "x.html"]],
     "llm": [[*_CAPITALS, "openai:m", "--base-url", "http://127.0.0.1:9/v1"]],
+    "bedrock": [[*_CAPITALS, "bedrock:name{region='eu-central-1'}"]],
     "hf": [
         [*_CAPITALS, "hf:quiz"],
         [*_CAPITALS, "hf:name/model"],

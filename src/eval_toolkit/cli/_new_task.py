@@ -42,8 +42,15 @@ def new(
     found = guess_columns(rows, prompt=prompt, answer=answer, place=str(file))
     data = file.name if target.parent.resolve() == file.parent.resolve() else str(file.resolve())
     text = _text(found, target.stem, data, prompt or f"{{{found.question}}}", list(rows[0]))
+    try:
+        content = text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InvalidInputError(
+            f"{file}: the name of a column or --prompt contains an unpaired surrogate, which a task "
+            "file cannot contain; rename it"
+        ) from None
     with replace_atomic(target) as temporary:
-        temporary.write_text(text, "utf-8")
+        temporary.write_bytes(content)
     say(f"{target}: {len(rows):,} questions; {found.told()}")
     say(next_line("run", target, "--model", "openai:NAME", "--base-url", "URL"))
 

@@ -38,6 +38,7 @@ EXTRAS = {
     "excel": "openpyxl",
     "remote": "fsspec",
     "llm": "aiohttp",
+    "bedrock": "botocore",
     "hf": "transformers",
     "llamacpp": "xllamacpp",
     "vllm": "vllm",

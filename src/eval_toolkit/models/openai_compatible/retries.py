@@ -71,10 +71,10 @@ class Failures:
     def place(self, n_in_row: int) -> int | None:
         """Return the place of the next try in the queue; None for the end.
 
-        A request that was refused twice lets the others pass, since they may be accepted; not if
-        the server has refused the last ``n_in_row`` requests, whoever sent them.
+        A request that was refused lets the others pass, since they may be accepted; not if the
+        server has refused the last ``n_in_row`` requests, whoever sent them.
         """
-        return None if self._n_refused > 1 and n_in_row <= _OTHERS else 0
+        return None if self._n_refused and n_in_row <= _OTHERS else 0
 
     def pause(
         self, error: Exception, now: float, patience_s: float, n_answers: int
