@@ -1,8 +1,8 @@
-"""Named columns under a block of 64 resamples.
+"""Evaluate named columns on blocks of 64 resamples.
 
 A `View` collects the requirements of statistics on some `Columns` (terms to sum, thresholds at
 which to accumulate) and lays the rows out for the kernel. A `Block` is a view with the counts of 64
-resamples; it runs each kernel pass at most once, for any number of statistics.
+resamples; it runs each kernel pass at most once, regardless of the number of statistics.
 """
 
 import functools
@@ -40,7 +40,7 @@ class View:
 
     @functools.cached_property
     def _cuts(self) -> IntArray:
-        """Numbers of leading rows at which statistics need cumulative sums; the last is n."""
+        """Row counts at which statistics need cumulative sums; the last one is n."""
         wanted = [self.data.leading(need.thresholds) for need in self.needs]
         cuts = np.unique(np.concatenate([*wanted, [self.data.n]])).astype(np.int64)
         return cuts[cuts > 0]
@@ -84,7 +84,7 @@ class View:
         return self._summands[summand]
 
     def cut_index(self, thresholds: FloatArray) -> IntArray:
-        """Return the index into the cumulative sums of the rows at or above each threshold."""
+        """Return the index of each threshold in the cumulative sums."""
         key = thresholds.tobytes()  # cached, since every block needs it
         if key not in self._cut_indexes:
             rows = self.data.leading(thresholds)

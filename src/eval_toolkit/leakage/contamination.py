@@ -58,7 +58,7 @@ class NgramContaminationCheck(BuiltInCheck):
     n : int, default 13
         Length of the n-grams.
     threshold : float, default 0.5
-        Minimum share of a row's n-grams found in the reference, in (0, 1].
+        Minimum fraction of a row's n-grams found in the reference, in (0, 1].
     target_splits : sequence of str, optional
         Splits to check; all by default.
     severity : {"error", "warning", "info"}, default "error"

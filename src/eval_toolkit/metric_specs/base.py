@@ -1,4 +1,4 @@
-"""Base class and validation of metrics of several columns of records."""
+"""Base class and validation for metrics of record columns."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,7 +34,7 @@ class OfRecords:
     columns: tuple[str, ...]
 
     def compute(self, y_true: Any, y_score: Any) -> float:
-        """Raise an error that lists the required columns."""
+        """Raise, listing the required columns."""
         raise InvalidInputError(
             f"{self.name} needs records with the columns {', '.join(map(repr, self.columns))}: "
             "use `summarise`"

@@ -74,7 +74,7 @@ def calibration_slope_intercept(
 
     Notes
     -----
-    Unpenalised maximum likelihood [1]_ by Newton's method; equal to statsmodels' binomial GLM.
+    Unpenalised maximum likelihood [1]_ by Newton's method; agrees with statsmodels' binomial GLM.
 
     References
     ----------

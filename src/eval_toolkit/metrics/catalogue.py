@@ -39,10 +39,10 @@ class MetricInfo:
 
     name: str
     function: Callable[..., float]
-    """Called as ``function(y_true, y_score)``, plus ``sample_weight=`` where accepted."""
+    """Called as ``function(y_true, y_score)``, with ``sample_weight=`` if accepted."""
     bounds: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool | None
-    """None if the best value is not an extreme (calibration slope and intercepts)."""
+    """None if neither direction is better (calibration slope and intercepts)."""
     needs_probability: bool = False
     """Whether scores must lie in [0, 1]."""
     needs_both_classes: bool = False
@@ -50,9 +50,9 @@ class MetricInfo:
     monotone_invariant: bool = False
     """Whether the metric is invariant under strictly increasing transforms of the scores."""
     label_swap: str | None = None
-    """Metric that equals this one after replacing every label y by 1 − y and every score s by 1 −
-    s, with a leading "-" if the sign changes too; None if there is none. Scores exactly at a
-    threshold or bin edge are excluded from this rule."""
+    """Metric that this one becomes when labels y and scores s are replaced by 1 − y and 1 − s, with
+    a leading "-" if the sign changes; None if there is none. Scores exactly at a threshold or bin
+    edge are exempt."""
     accepts_weight: bool = True
     min_rows: int = 1
     """Minimum number of rows for which the metric can be defined."""
@@ -60,7 +60,7 @@ class MetricInfo:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Function that returns one field of a structured result; a class so that it can be pickled."""
+    """Picklable function that returns one field of a structured result."""
 
     function: Callable[..., Any]
     attribute: str

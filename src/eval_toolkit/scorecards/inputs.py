@@ -1,4 +1,4 @@
-"""Inputs of `scorecard`: labels that may be strings, parts, and weights under either name."""
+"""Input handling for `scorecard`: string labels, parts, and weights under either name."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from eval_toolkit.errors import InvalidInputError
 
 
 def row_labels(y_true: ArrayLike, positive: object = None) -> BoolArray:
-    """Return labels as booleans; labels other than 0 and 1 require the positive one.
+    """Return labels as booleans; labels other than 0 and 1 require ``positive``.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def _listed(values: list[object]) -> str:
 
 
 def part_rows(by: ArrayLike, n: int) -> tuple[str, dict[str, IntArray]]:
-    """Return the name of an array of parts, and the rows of each part in sorted order.
+    """Return the name of an array of parts, and each part's rows, in sorted order.
 
     Examples
     --------

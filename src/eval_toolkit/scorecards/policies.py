@@ -1,4 +1,4 @@
-"""`summarise` with the values under different assumptions about failed attempts."""
+"""`summarise` with values under different assumptions about failed attempts."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ _NO_PART = np.empty(0, dtype=object)
 
 
 class _Over(Enum):
-    """Averages that do not belong to a single part: over units, or over parts."""
+    """Averages over all units, or over parts."""
 
     UNITS = "units"
     PARTS = "parts"
@@ -44,7 +44,7 @@ def with_error_policies(
     seed: int = 42,
     cut_short: Mapping[str, BoolArray] | None = None,
 ) -> Scorecard:
-    """Summarise records and add to each cell its range of values given the failed attempts.
+    """Summarise records, and add to each cell its range over possible outcomes of failed attempts.
 
     Parameters
     ----------
@@ -62,19 +62,19 @@ def with_error_policies(
     confidence, seed
         As in `summarise`.
     cut_short : mapping of str to ndarray of bool, optional
-        Masks, by column, of the records whose value is missing for reasons that depend on the
-        value. The mean over the others does not estimate the mean over all.
+        Masks, by column, of records whose value is missing not at random; the mean over the other
+        records is then biased.
 
     Returns
     -------
     Scorecard
-        If attempts failed, ``details`` has ``error_rate`` (among attempts that were not skipped, or
-        were cut short) and the value with failures excluded (``exclude``), counted as 0
+        If attempts failed, ``details`` has ``error_rate`` (skipped attempts are not counted unless
+        they were cut short) and the value with failures excluded (``exclude``), counted as 0
         (``as_zero``; as the worst value if 0 is best), and counted as the worst and best possible
         value (``worst``, ``best``; ``low`` and ``high`` if neither direction is better; None
-        without a bound). ``bounds_ci`` covers the mean for any values of the failed attempts; see
-        `inference.missing_bounds`. Attempts that were cut short also widen these bounds; their
-        number is in ``censored``.
+        without a bound). ``bounds_ci`` covers the mean for any outcome of the failed attempts; see
+        `inference.missing_bounds`. Attempts that were cut short also widen these bounds;
+        ``censored`` is their number.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def with_error_policies(
 
 
 def _with(cell: MetricResult, told: Mapping[str, Any]) -> MetricResult:
-    """Return the cell with more details; ``bounds_ci`` is widened to include its interval."""
+    """Return the cell with additional details; ``bounds_ci`` is widened to include the interval."""
     details = {**cell.details, **told}
     ends = details.get("bounds_ci")
     if ends is not None and cell.ci is not None:
@@ -178,7 +178,7 @@ def _under_policies(
 
 
 def _counts(failed: BoolArray, cut: BoolArray) -> dict[str, Any]:
-    """Return the share of failed attempts and the number of attempts that were cut short."""
+    """Return the error rate and the number of attempts that were cut short."""
     found: dict[str, Any] = {"error_rate": float(failed.mean())} if failed.any() else {}
     return found | ({"censored": int(cut.sum())} if cut.any() else {})
 
@@ -215,7 +215,7 @@ def _bounds_ci(
     bounds: tuple[float, float],
     confidence: float,
 ) -> list[float] | None:
-    """Return an interval for the mean of some units that is valid for any values of failures."""
+    """Return an interval for the mean that is valid for any outcome of failed attempts."""
     from eval_toolkit.inference.missing import bounded_mean
 
     keep = mine & ends["worst"][1] & ends["best"][1]
@@ -258,7 +258,7 @@ def _unit_values(
 def _whatever_was_voted(
     given: tuple[FloatArray, BoolArray], failed: BoolArray, value: float
 ) -> tuple[FloatArray, BoolArray]:
-    """Return maj@k with units at a bound if their votes are unknown, since one vote may decide."""
+    """Return maj@k, with units at a bound if a vote is unknown, since one vote may decide."""
     values, there = given
     return np.where(failed, value, values), there
 

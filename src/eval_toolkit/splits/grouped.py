@@ -82,7 +82,7 @@ class GroupKFoldSplitter:
 
 @dataclass(frozen=True, slots=True)
 class StratifiedGroupKFoldSplitter:
-    """K folds with whole groups and approximately equal shares of positives.
+    """K folds with whole groups and approximately equal proportions of positives.
 
     The folds are those of scikit-learn's ``StratifiedGroupKFold`` for the same seed.
 

@@ -39,9 +39,9 @@ def split_slice(
     slice_ : EvalSlice
         Slice to divide.
     sizes : mapping of str to float, default {"train": 0.8, "val": 0.1, "test": 0.1}
-        Share of each part; they must sum to 1.
+        Fraction of each part; they must sum to 1.
     stratify : bool, default True
-        Whether the parts have equal shares of positives, up to one row.
+        Whether the parts have equal proportions of positives, up to one row.
     group : str or array-like, optional
         Column, or one value per row: rows of a group stay together; sizes and classes are then
         approximate. By default the slice's ``group_col``.

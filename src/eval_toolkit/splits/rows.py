@@ -36,9 +36,9 @@ class HoldoutSplitter:
     Parameters
     ----------
     test_size : float, default 0.2
-        Share of test rows, strictly between 0 and 1.
+        Fraction of test rows, strictly between 0 and 1.
     stratify : bool, default True
-        Whether to keep the share of positives in both parts.
+        Whether to keep the fraction of positives in both parts.
     seed : int, default 42
         Random seed of the split.
 
@@ -116,7 +116,7 @@ class HoldoutSplitter:
 
 @dataclass(frozen=True, slots=True)
 class StratifiedKFoldSplitter:
-    """K folds with equal shares of positives; each row is tested once.
+    """K folds with equal proportions of positives; each row is tested once.
 
     The folds are those of scikit-learn's ``StratifiedKFold`` for the same seed.
 

@@ -111,7 +111,7 @@ class PurgedKFoldSplitter:
     purge_gap : int, default 0
         Number of rows dropped on either side of the test block.
     embargo_pct : float, default 0.0
-        Share of all rows dropped after the gap that follows the test block; in [0, 1).
+        Fraction of all rows dropped after the gap that follows the test block; in [0, 1).
     time_col : str, default "timestamp"
         Column of numbers, dates, or ISO 8601 text. The slice's ``time_col`` takes precedence over
         the default.

@@ -88,7 +88,7 @@ class TfidfCosineStrategy(_SpaceStrategy):
     ngram_range : tuple of int, default (1, 3)
         Shortest and longest n-gram, in words.
     min_df : int or float, default 1
-        Minimum number or share of rows that contain an n-gram.
+        Minimum number or fraction of rows that contain an n-gram.
     lowercase : bool, default True
         Whether to compare in lower case.
 

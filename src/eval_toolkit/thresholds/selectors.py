@@ -63,10 +63,9 @@ class MaxF1Selector:
 
 @dataclass(frozen=True, slots=True)
 class TargetRecallSelector:
-    """Selector of the highest threshold whose recall reaches a target; one always exists.
+    """Selector of the highest threshold whose recall reaches a target.
 
-    Among all thresholds that reach the target, it has the lowest false-positive rate and flags the
-    fewest rows.
+    Such a threshold always exists; the highest has the lowest false-positive rate.
 
     Examples
     --------
@@ -159,8 +158,7 @@ class TargetPrecisionSelector:
 class TargetFPRSelector:
     """Selector of the largest recall among thresholds whose false-positive rate meets a limit.
 
-    Ties in recall are broken by the lowest false-positive rate, hence the highest threshold: a
-    lower one would only add false positives.
+    Ties in recall are broken by the lowest false-positive rate, i.e. the highest threshold.
 
     Examples
     --------
@@ -192,7 +190,7 @@ class TargetFPRSelector:
         UndefinedMetricError
             If only one class is present.
         InfeasibleError
-            If even the highest threshold flags too many negatives.
+            If even the highest threshold exceeds the limit.
         """
         groups = thresholds_of(y_true, y_score, self.criterion)
         within = np.flatnonzero(groups.fp / groups.n_negative <= self.fpr)

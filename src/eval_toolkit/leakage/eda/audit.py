@@ -191,7 +191,7 @@ def audit_dataset(
     min_neg_pos_ratio, max_neg_pos_ratio : float, default 0.1 and 10
         Range of negatives per positive accepted by the gate ``class_balance``, for each split.
     pct_over_context_threshold : float, default 0.05
-        Largest share of texts longer than the context window that ``context_window_fit`` accepts
+        Largest fraction of texts longer than the context window that ``context_window_fit`` accepts
         in any split.
 
     Returns
@@ -427,7 +427,7 @@ def _window_gate(
 
 
 def _share(found: ProportionInterval) -> str:
-    """Format a share: ``12 of 100 rows (0.120 [0.070, 0.198])``."""
+    """Format a proportion: ``12 of 100 rows (0.120 [0.070, 0.198])``."""
     return (
         f"{found.successes} of {found.n} rows "
         f"({found.proportion:.3f} [{found.low:.3f}, {found.high:.3f}])"

@@ -44,7 +44,7 @@ class CompetencyBaselines(Displayed):
     bow: MetricResult
     """Bag-of-words baseline."""
     prevalence: float
-    """Share of positive test rows."""
+    """Fraction of positive test rows."""
     chance: float | None
     """Expected average precision of a random ranking; None without positive test rows."""
     n_train: int

@@ -349,7 +349,7 @@ def leetspeak_counts(text: str) -> LeetspeakCounts:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ObfuscationProfile(Displayed):
-    """Share of texts flagged by each detector.
+    """Fraction of texts flagged by each detector.
 
     Examples
     --------
@@ -363,7 +363,7 @@ class ObfuscationProfile(Displayed):
     n_missing: int
     """Number of rows without a text, which are excluded from the shares."""
     flagged: dict[str, ProportionInterval]
-    """Share of flagged texts by detector, and by "any" of them, with Wilson intervals for
+    """Fraction of flagged texts by detector, and by "any" of them, with Wilson intervals for
     independent texts."""
     rows: dict[str, list[int]]
     """First rows flagged by each detector, at most 20."""
@@ -409,8 +409,8 @@ def analyze_obfuscation(
     Returns
     -------
     ObfuscationProfile
-        Shares of texts flagged by "invisible", "nfkc", "high_entropy_run", "rot13", "leetspeak" and
-        "any".
+        Proportions of texts flagged by "invisible", "nfkc", "high_entropy_run", "rot13",
+        "leetspeak" and "any".
 
     Raises
     ------

@@ -56,7 +56,7 @@ class ProxyADistance(Displayed):
     error: float
     """Balanced error, the mean of both samples' errors; about 0.5 without a shift."""
     error_a: float
-    """Share of rows of A classified as B."""
+    """Fraction of rows of A classified as B."""
     error_b: float
     n_folds: int
     n_a: int
@@ -71,7 +71,7 @@ class ProxyADistance(Displayed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeighbourPurity(Displayed):
-    """Share of nearest neighbours that come from the same sample as the row.
+    """Fraction of nearest neighbours that come from the same sample as the row.
 
     Examples
     --------
@@ -214,7 +214,7 @@ def proxy_a_distance(
 
 
 def knn_purity(x_a: ArrayLike, x_b: ArrayLike, *, k: int = 5) -> NeighbourPurity:
-    """Return the share of the k nearest neighbours from a row's own sample.
+    """Return the fraction of the k nearest neighbours from a row's own sample.
 
     Parameters
     ----------
@@ -376,7 +376,7 @@ def _wrong_out_of_fold(
 
 
 def _own_share(pooled: FloatArray, side: BoolArray, rows: IntArray, k: int) -> FloatArray:
-    """Return the share of same-sample rows among the k nearest neighbours of some rows."""
+    """Return the fraction of same-sample rows among the k nearest neighbours of some rows."""
     squares = squared_distances(pooled[rows], pooled)
     squares[np.arange(len(rows)), rows] = np.inf
     last = np.partition(squares, k - 1, axis=1)[:, k - 1 : k]

@@ -42,7 +42,7 @@ class ClassBalance(Displayed):
     n_negative: int
     n_positive: int
     positive: ProportionInterval
-    """Share of positive rows, with Wilson's interval for independent rows."""
+    """Fraction of positive rows, with the Wilson interval for independent rows."""
     neg_pos_ratio: float | None
     """Negative rows per positive row; None without positive rows."""
     reason: str = ""
@@ -73,12 +73,12 @@ def class_balance(labels: ArrayLike, *, confidence: float = 0.95) -> ClassBalanc
     labels : array-like of shape (n,)
         Labels, 0 or 1.
     confidence : float, default 0.95
-        Confidence level of the interval for the share of positives.
+        Confidence level of the interval for the fraction of positives.
 
     Returns
     -------
     ClassBalance
-        Counts and shares, with a ``reason`` unless both classes occur.
+        Counts and proportions, with a ``reason`` unless both classes occur.
 
     Raises
     ------
@@ -272,7 +272,7 @@ class SplitSummary(Displayed):
     balance: ClassBalance
     lengths: LengthQuantiles
     over_context: ProportionInterval | None
-    """Share of texts with more tokens than the context window; None without tokenizer and
+    """Fraction of texts with more tokens than the context window; None without tokenizer and
     window."""
     obfuscation: ObfuscationProfile | None
     """Obfuscation profile; None if not requested."""
