@@ -50,9 +50,7 @@ class MetricInfo:
     monotone_invariant: bool = False
     """Whether the metric is invariant under strictly increasing transforms of the scores."""
     label_swap: str | None = None
-    """Metric that this one becomes when labels y and scores s are replaced by 1 − y and 1 − s, with
-    a leading "-" if the sign changes; None if there is none. Scores exactly at a threshold or bin
-    edge are exempt."""
+    """Equivalent metric on labels 1 − y and scores 1 − s, with "-" if the sign changes, or None."""
     accepts_weight: bool = True
     min_rows: int = 1
     """Minimum number of rows for which the metric can be defined."""

@@ -1,8 +1,8 @@
-"""Worker side of the sandbox, run as a script by a bare interpreter with a given import path.
+"""Worker side of the sandbox, run as a script by a bare interpreter.
 
-The first message names the function and the limits and is answered once the function can be called;
-every further message contains arguments and is answered with a result. The worker exits when the
-pipe is closed.
+The first message names the function and the limits, and is answered when the function can be
+called; each later message contains arguments and is answered with a result. The worker exits when
+the pipe is closed.
 """
 
 import os
@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 _GRACE = 1.0
-"""Seconds after which a worker ends if its caller has disappeared."""
+"""Seconds after which a worker exits if its caller has died."""
 
 
 def main() -> None:

@@ -45,16 +45,16 @@ _SUFFIXES = {
 
 @dataclass(frozen=True)
 class FileFormat:
-    """Format of tabular files; settings that are None are detected per file.
+    """Format of tabular files; settings are detected per file if None.
 
     Parameters
     ----------
     media_type : str, optional
         Media type; inferred from the file name by default.
     quoting : bool, default True
-        Whether quotes enclose cells; with False, CSV and TSV cells are read literally.
+        Whether quotes enclose cells; otherwise CSV and TSV cells are read literally.
     header : tuple of str, optional
-        Column names of CSV and TSV files without a header.
+        Column names, for CSV and TSV files without a header.
     separator : str, optional
         Separator of cells in CSV and TSV files.
     decimal : {".", ","}, optional

@@ -46,11 +46,11 @@ class ClassBalance(Displayed):
     neg_pos_ratio: float | None
     """Negative rows per positive row; None without positive rows."""
     reason: str = ""
-    """Reason why there are not two classes; empty if there are."""
+    """Reason if there are not two classes; otherwise empty."""
 
     @property
     def single_class(self) -> bool:
-        """Whether there is at most one class."""
+        """Whether at most one class occurs."""
         return not (self.n_negative and self.n_positive)
 
     def to_dict(self) -> dict[str, Any]:
@@ -145,13 +145,13 @@ class LengthQuantiles(Displayed):
     n: int
     """Number of texts measured."""
     n_missing: int
-    """Number of rows without a text, which have no length."""
+    """Number of rows without text."""
     char: Quantiles | None
     word: Quantiles | None
     token: Quantiles | None
-    """None without a tokenizer."""
+    """Token quantiles; None without a tokenizer."""
     reason: str = ""
-    """Reason why there are no lengths; empty if there are."""
+    """Reason if there are no lengths; otherwise empty."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict; "token" is included only if tokens were counted."""
@@ -252,7 +252,7 @@ def _n_tokens(encoded: Any, where: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SplitSummary(Displayed):
-    """Summary of a split: rows, classes, lengths, obfuscated and overlong texts.
+    """Summary of a split: rows, classes, lengths, obfuscation and overlong texts.
 
     Examples
     --------
@@ -266,7 +266,7 @@ class SplitSummary(Displayed):
     n: int
     """Number of rows."""
     n_missing: int
-    """Rows without a text."""
+    """Number of rows without text."""
     n_empty: int
     """Number of texts that contain only whitespace."""
     balance: ClassBalance
@@ -304,11 +304,11 @@ def summarize_split(
     Parameters
     ----------
     part : EvalSlice
-        Slice with one column of texts; missing texts are counted.
+        Slice with a text column; missing texts are counted.
     tokenizer : callable, optional
         See `length_quantiles`; called once per text.
     context_window : int, optional
-        Maximum number of tokens. With a tokenizer, the number of longer texts is reported.
+        Maximum number of tokens; with a tokenizer, the number of longer texts is reported.
     obfuscation : bool, default True
         Whether to run the detectors of `analyze_obfuscation`.
 
