@@ -12,15 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference.assemble import bootstrap_problem
+from eval_toolkit.inference.bootstrap_intervals import bootstrap_problem
 from eval_toolkit.inference.clustered import cluster_robust_se
 from eval_toolkit.inference.column_sums import SumsStatistic
+from eval_toolkit.inference.columns import Columns, Term
 from eval_toolkit.inference.distributions import critical_value
-from eval_toolkit.inference.engine import Problem
 from eval_toolkit.inference.mean_intervals import MIN_GROUPS, effective_trials, share_ends
 from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
-from eval_toolkit.inference.prepared import Columns, Term
 from eval_toolkit.inference.proportions import ProportionInterval, wilson_interval
+from eval_toolkit.inference.resampling import Problem
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     DEFAULT_METHOD,

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.options import gathers
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference.assemble import EXACT, FEW_RESAMPLES, bootstrap_problem
+from eval_toolkit.inference.bootstrap_intervals import EXACT, FEW_RESAMPLES, bootstrap_problem
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.distributions import critical_value, upper_tail
-from eval_toolkit.inference.engine import Problem
 from eval_toolkit.inference.options import RESAMPLING, Resampling
 from eval_toolkit.inference.plans import Plan, chosen_plan, label_group_plan
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.resampling import Problem
 from eval_toolkit.inference.results import (
     BootstrapCI,
 )

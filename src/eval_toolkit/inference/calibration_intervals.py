@@ -14,10 +14,10 @@ from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.calibration_statistics import CalibrationError, EqualMassError
 from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.distributions import critical_value
 from eval_toolkit.inference.intervals import quantiles
 from eval_toolkit.inference.plans import Plan
-from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.results import BootstrapCI, PairedBootstrapCI
 from eval_toolkit.inference.statistics import statistic_for
 from eval_toolkit.seeds import derive_seed

@@ -20,11 +20,11 @@ import numpy as np
 
 from eval_toolkit import metrics
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
-from eval_toolkit.inference.prepared import SCORED, Columns, Needs, Term
+from eval_toolkit.inference.columns import SCORED, Columns, Needs, Term
 from eval_toolkit.metrics.smoothing import shared_between_nodes, smooth_errors_of
 
 if TYPE_CHECKING:
-    from eval_toolkit.inference.blocks import Block
+    from eval_toolkit.inference.resample_blocks import Block
 
 
 @functools.lru_cache(maxsize=128)

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from eval_toolkit._internal.kernel import LANES
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidTypeError
-from eval_toolkit.inference.prepared import SCORED, Columns, Needs
+from eval_toolkit.inference.columns import SCORED, Columns, Needs
 
 if TYPE_CHECKING:
-    from eval_toolkit.inference.blocks import Block
+    from eval_toolkit.inference.resample_blocks import Block
 
 __all__ = [
     "CallableStatistic",

@@ -12,10 +12,10 @@ import numpy as np
 
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidTypeError, UndefinedMetricError
-from eval_toolkit.inference.prepared import Columns, Needs, Summand, Term
+from eval_toolkit.inference.columns import Columns, Needs, Summand, Term
 
 if TYPE_CHECKING:
-    from eval_toolkit.inference.blocks import Block
+    from eval_toolkit.inference.resample_blocks import Block
 
 SumsFn: TypeAlias = Callable[[FloatArray], FloatArray]
 """Function of sums, shape (draws, summands), that returns one value per draw, NaN if undefined."""

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference.assemble import MAX_UNDEFINED, finite
+from eval_toolkit.inference.bootstrap_intervals import MAX_UNDEFINED, finite
 from eval_toolkit.inference.distributions import ROUNDING
-from eval_toolkit.inference.engine import Executor, Problem, replicate
 from eval_toolkit.inference.intervals import percentile_interval
 from eval_toolkit.inference.plans import Plan, groups_plan
+from eval_toolkit.inference.resampling import Executor, Problem, replicate
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     DEFAULT_N_RESAMPLES,

@@ -10,17 +10,17 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.display import Displayed
 from eval_toolkit._internal.options import gathers
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference.assemble import bootstrap_problem, enough_units, finite
+from eval_toolkit.inference.bootstrap_intervals import bootstrap_problem, enough_units, finite
 from eval_toolkit.inference.calibration_intervals import (
     calibration_difference,
     calibration_statistic,
 )
-from eval_toolkit.inference.engine import Problem
 from eval_toolkit.inference.multiplicity import CorrectionMethod, correct_p_values
 from eval_toolkit.inference.options import RESAMPLING, Resampling
 from eval_toolkit.inference.paired import is_made_of_draws, shared_draws
 from eval_toolkit.inference.paired_intervals import paired_difference
 from eval_toolkit.inference.plans import chosen_plan
+from eval_toolkit.inference.resampling import Problem
 from eval_toolkit.inference.results import (
     BootstrapCI,
     PairedBootstrapCI,

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.validation import FloatArray
-from eval_toolkit.inference.assemble import (
+from eval_toolkit.inference.bootstrap_intervals import (
     MAX_UNDEFINED,
     PLAN_NOTES,
     bootstrap_problem,
@@ -27,12 +27,12 @@ from eval_toolkit.inference.calibration_intervals import (
 )
 from eval_toolkit.inference.column_statistics import Statistic
 from eval_toolkit.inference.distributions import ROUNDING
-from eval_toolkit.inference.engine import Executor, Problem, replicate
 from eval_toolkit.inference.intervals import percentile_interval
 from eval_toolkit.inference.options import RESAMPLING, Resampling
 from eval_toolkit.inference.paired_intervals import paired_difference
 from eval_toolkit.inference.planning import MDEEstimate, mde_from_ci
 from eval_toolkit.inference.plans import Plan, chosen_plan, rows_plan
+from eval_toolkit.inference.resampling import Executor, Problem, replicate
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     DEFAULT_N_RESAMPLES,

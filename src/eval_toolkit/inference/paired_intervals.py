@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference.assemble import PLAN_NOTES, bootstrap_problem
+from eval_toolkit.inference.bootstrap_intervals import PLAN_NOTES, bootstrap_problem
 from eval_toolkit.inference.delong import placements, variance_parts
 from eval_toolkit.inference.distributions import ROUNDING, critical_value, negligible, upper_tail
-from eval_toolkit.inference.engine import Problem
 from eval_toolkit.inference.mean_intervals import mean_pivot
 from eval_toolkit.inference.means import PairedMeanResult, paired_mean_diff
+from eval_toolkit.inference.resampling import Problem
 from eval_toolkit.inference.results import BootstrapCI, PairedBootstrapCI
 from eval_toolkit.inference.score_intervals import (
     MIN_CLASS,

@@ -11,7 +11,7 @@ import numpy as np
 from eval_toolkit import metrics
 from eval_toolkit._internal.validation import BoolArray
 from eval_toolkit.inference.column_statistics import CallableStatistic
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.columns import Columns
 
 
 @dataclass(frozen=True)

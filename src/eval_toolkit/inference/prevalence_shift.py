@@ -17,13 +17,13 @@ from eval_toolkit._internal.validation import BoolArray, FloatArray, both_classe
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference.calibration_intervals import WEIGHTED_REASON
 from eval_toolkit.inference.column_statistics import CallableStatistic
+from eval_toolkit.inference.columns import SCORED, Columns, Needs
 from eval_toolkit.inference.mean_intervals import mean_interval
-from eval_toolkit.inference.prepared import SCORED, Columns, Needs
 from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.statistics import ColumnMean, MetricFn
 
 if TYPE_CHECKING:
-    from eval_toolkit.inference.blocks import Block
+    from eval_toolkit.inference.resample_blocks import Block
 
 
 def seen_at(prior: float, n_negative: int) -> float:

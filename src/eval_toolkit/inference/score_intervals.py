@@ -41,7 +41,7 @@ from eval_toolkit.inference.statistics import (
 
 if TYPE_CHECKING:
     from eval_toolkit.inference.column_statistics import Statistic
-    from eval_toolkit.inference.prepared import Columns
+    from eval_toolkit.inference.columns import Columns
     from eval_toolkit.metrics.cumulative import ScoreGroups
 
 Bounds = tuple[float, float, str]

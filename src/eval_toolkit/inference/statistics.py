@@ -12,7 +12,7 @@ import numpy as np
 from eval_toolkit import metrics
 from eval_toolkit._internal.validation import BoolArray, FloatArray, both_classes
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference.prepared import SCORED, Columns, Needs, Summand, Term
+from eval_toolkit.inference.columns import SCORED, Columns, Needs, Summand, Term
 from eval_toolkit.metrics.ranking import (
     average_precision_of,
     most_positives_at_fpr,
@@ -20,8 +20,8 @@ from eval_toolkit.metrics.ranking import (
 )
 
 if TYPE_CHECKING:
-    from eval_toolkit.inference.blocks import Block
     from eval_toolkit.inference.column_statistics import Statistic
+    from eval_toolkit.inference.resample_blocks import Block
     from eval_toolkit.metrics import ConfusionCounts
 
 MetricFn: TypeAlias = Callable[[Any, Any], float]

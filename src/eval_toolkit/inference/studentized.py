@@ -10,10 +10,12 @@ import numpy as np
 from eval_toolkit._internal.kernel import LANES
 from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference.blocks import Block
 from eval_toolkit.inference.column_statistics import seconds_of
 from eval_toolkit.inference.distributions import negligible
-from eval_toolkit.inference.engine import (
+from eval_toolkit.inference.jackknife import jackknife_se
+from eval_toolkit.inference.plans import rows_plan
+from eval_toolkit.inference.resample_blocks import Block
+from eval_toolkit.inference.resampling import (
     MAX_DELETE_BLOCKS,
     Executor,
     Problem,
@@ -21,8 +23,6 @@ from eval_toolkit.inference.engine import (
     delete_blocks,
     spread,
 )
-from eval_toolkit.inference.jackknife import jackknife_se
-from eval_toolkit.inference.plans import rows_plan
 
 if TYPE_CHECKING:
     from eval_toolkit.inference.column_statistics import Statistic

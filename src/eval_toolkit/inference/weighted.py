@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
-from eval_toolkit.inference.assemble import MAX_UNDEFINED, finite
 from eval_toolkit.inference.bootstrap import bootstrap_ci
+from eval_toolkit.inference.bootstrap_intervals import MAX_UNDEFINED, finite
 from eval_toolkit.inference.calibration_intervals import WEIGHTED_REASON, calibration_statistic
 from eval_toolkit.inference.column_statistics import Statistic
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.distributions import ROUNDING, critical_value
 from eval_toolkit.inference.mean_intervals import effective_trials, mean_interval
 from eval_toolkit.inference.plans import MIN_UNITS
-from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.prevalence_shift import rates_interval
 from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES, BootstrapCI

@@ -26,7 +26,7 @@ import numpy as np
 from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.statistics import AtThreshold, CountsFn
 from eval_toolkit.metrics import confusion, confusion_counts
 from eval_toolkit.protocols import ThresholdSelector

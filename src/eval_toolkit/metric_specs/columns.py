@@ -18,7 +18,7 @@ from eval_toolkit.metrics.directions import known_direction, words_of
 
 if TYPE_CHECKING:
     from eval_toolkit.inference.column_statistics import Statistic
-    from eval_toolkit.inference.prepared import Columns
+    from eval_toolkit.inference.columns import Columns
 
 __all__ = [
     "ColumnKind",

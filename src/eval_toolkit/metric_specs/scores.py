@@ -12,7 +12,7 @@ import numpy as np
 from eval_toolkit import metrics
 from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference.prepared import SCORED
+from eval_toolkit.inference.columns import SCORED
 from eval_toolkit.inference.statistics import (
     BRIER,
     LOG_LOSS,

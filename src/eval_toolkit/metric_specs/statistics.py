@@ -13,7 +13,7 @@ from eval_toolkit.inference.column_statistics import (
     Statistic,
     columns_of,
 )
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.metric_specs.base import OfRecords, checked_columns
 from eval_toolkit.metric_specs.columns import Direction, check_bounds, direction
 

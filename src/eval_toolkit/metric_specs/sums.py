@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.inference.column_sums import SumsFn, SumsStatistic, values_of_sums
-from eval_toolkit.inference.prepared import SCORED, Columns
+from eval_toolkit.inference.columns import SCORED, Columns
 from eval_toolkit.metric_specs.base import OfRecords, checked_columns
 from eval_toolkit.metric_specs.columns import ColumnSpec, Direction, check_bounds, direction
 from eval_toolkit.metric_specs.families import is_of_columns, is_of_sums

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit._internal.words import without_interval
 from eval_toolkit.errors import InfeasibleError, InvalidInputError, UndefinedMetricError
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.plans import MIN_UNITS, Plan
-from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.inference.score_intervals import closed_ci, has_closed_form
@@ -204,8 +204,8 @@ def _sharing_draws(drafts: list[_Draft], plan: Plan) -> list[list[_Draft]]:
 
 def _resample(drafts: list[_Draft], data: Columns, plan: Plan, how: Intervals) -> None:
     """Set the intervals (or reasons for their absence) of drafts that share resamples."""
-    from eval_toolkit.inference.assemble import bootstrap_problem
-    from eval_toolkit.inference.engine import Problem
+    from eval_toolkit.inference.bootstrap_intervals import bootstrap_problem
+    from eval_toolkit.inference.resampling import Problem
 
     statistics = [draft.statistic for draft in drafts if draft.statistic is not None]
     problem = Problem((data,), tuple(statistics), plan, how.seed)

@@ -191,7 +191,7 @@ def _macro_bounds_ci(
     confidence: float,
 ) -> list[float] | None:
     """Return the interval as in `_bounds_ci`, for the mean over parts."""
-    from eval_toolkit.inference.missing import bounded_macro_mean
+    from eval_toolkit.inference.missing_outcomes import bounded_macro_mean
 
     there = ends["worst"][1] & ends["best"][1]
     kept = [part & there for part in parts if (part & there).any()]
@@ -216,7 +216,7 @@ def _bounds_ci(
     confidence: float,
 ) -> list[float] | None:
     """Return an interval for the mean that is valid for any outcome of failed attempts."""
-    from eval_toolkit.inference.missing import bounded_mean
+    from eval_toolkit.inference.missing_outcomes import bounded_mean
 
     keep = mine & ends["worst"][1] & ends["best"][1]
     if not keep.any():

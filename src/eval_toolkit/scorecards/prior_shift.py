@@ -11,7 +11,7 @@ from eval_toolkit._internal.validation import BoolArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.calibration_intervals import calibration_statistic
 from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.prevalence_shift import (
     ShiftedAveragePrecision,
     ShiftedError,

@@ -7,7 +7,7 @@ from eval_toolkit import metrics
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.statistics import RocAuc
 
 __all__ = ["sanity_notes"]

@@ -12,10 +12,10 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.intervals import METHODS
 from eval_toolkit.inference.options import RESAMPLING, Resampling
 from eval_toolkit.inference.plans import chosen_plan
-from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards.cells import MetricResult, Scorecard
 from eval_toolkit.scorecards.metric_cells import metric_cells, weighted_cells

@@ -274,7 +274,7 @@ def _scored_cells(
     records: Records, specs: Sequence[MetricSpec], options: Options
 ) -> dict[str, MetricResult]:
     """Return the cells of metrics of labels and scores; equal columns share resamples."""
-    from eval_toolkit.inference.prepared import SCORED, Columns
+    from eval_toolkit.inference.columns import SCORED, Columns
     from eval_toolkit.metric_specs import ScoreSpec
     from eval_toolkit.scorecards.metric_cells import metric_cells
 
@@ -337,7 +337,7 @@ def _mean_cell(units: Units, spec: ColumnSpec, options: Options, why: str) -> Me
     if len(values) == 0:
         return _nothing(units, why)
     if options.method in _BOOTSTRAP_METHODS:
-        from eval_toolkit.inference.prepared import Columns
+        from eval_toolkit.inference.columns import Columns
         from eval_toolkit.scorecards.metric_cells import metric_cells
 
         data = Columns({spec.column: values}, spec.column)

@@ -294,7 +294,7 @@ def _depth(n_children: Sequence[int]) -> int:
 
 
 def _parquet_source(con: "duckdb.DuckDBPyConnection", path: Path) -> Source:
-    from eval_toolkit._internal.tables.pages import check_pages
+    from eval_toolkit._internal.tables.parquet_pages import check_pages
 
     parameters = [glob.escape(str(path))]
     described = con.execute(
@@ -325,7 +325,7 @@ def _parquet_source(con: "duckdb.DuckDBPyConnection", path: Path) -> Source:
 
 def checked_place(con: "duckdb.DuckDBPyConnection", path: Path) -> str:
     """Verify a Parquet file, and return its path escaped for use in a query."""
-    from eval_toolkit._internal.tables.pages import check_pages
+    from eval_toolkit._internal.tables.parquet_pages import check_pages
 
     open_regular(path).close()  # opening a pipe would block the database
     check_pages(con, path)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from eval_toolkit._internal import kernel
 from eval_toolkit._internal.kernel.layouts import MassLayout, RankLayout, SumsLayout
 from eval_toolkit._internal.validation import FloatArray, IntArray
+from eval_toolkit.inference.columns import Columns, Needs, Once, Summand
 from eval_toolkit.inference.plans import Plan
-from eval_toolkit.inference.prepared import Columns, Needs, Once, Summand
 
 __all__ = ["Block", "View"]
 

@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from eval_toolkit._internal.kernel import LANES
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference.blocks import Block, View
 from eval_toolkit.inference.column_statistics import (
     CallableStatistic,
     Statistic,
     columns_of,
     seconds_of,
 )
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.executors import Executor
 from eval_toolkit.inference.plans import Plan
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.resample_blocks import Block, View
 from eval_toolkit.inference.statistics import AtThreshold
 
 __all__ = ["Executor", "Problem", "called", "delete_blocks", "replicate", "spread"]

@@ -12,7 +12,7 @@ from eval_toolkit._internal.display import Displayed
 from eval_toolkit._internal.kernel import LANES
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference.assemble import enough_units
+from eval_toolkit.inference.bootstrap_intervals import enough_units
 from eval_toolkit.inference.plans import (
     Plan,
     chosen_plan,

@@ -14,10 +14,10 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.kernel import LANES
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InfeasibleError, InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference.assemble import finite
-from eval_toolkit.inference.engine import Executor, called, spread
+from eval_toolkit.inference.bootstrap_intervals import finite
 from eval_toolkit.inference.paired import paired_result
 from eval_toolkit.inference.plans import Plan, rows_plan
+from eval_toolkit.inference.resampling import Executor, called, spread
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     DEFAULT_N_RESAMPLES,

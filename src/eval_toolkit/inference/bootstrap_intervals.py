@@ -10,7 +10,6 @@ import numpy as np
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference.blocks import Block
 from eval_toolkit.inference.calibration_intervals import (
     INTERVAL_REASON,
     SMOOTH_REASON,
@@ -21,14 +20,8 @@ from eval_toolkit.inference.calibration_intervals import (
 )
 from eval_toolkit.inference.calibration_statistics import CalibrationError, SmoothError
 from eval_toolkit.inference.column_statistics import CallableStatistic, ColumnStatistic, Statistic
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.distributions import ROUNDING, critical_value
-from eval_toolkit.inference.engine import (
-    Executor,
-    Problem,
-    check_executor,
-    delete_blocks,
-    replicate,
-)
 from eval_toolkit.inference.intervals import (
     METHODS,
     basic_interval,
@@ -42,7 +35,14 @@ from eval_toolkit.inference.plans import (
     label_group_plan,
     label_stratified_plan,
 )
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.resample_blocks import Block
+from eval_toolkit.inference.resampling import (
+    Executor,
+    Problem,
+    check_executor,
+    delete_blocks,
+    replicate,
+)
 from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.inference.score_intervals import (
     TRUSTED,
