@@ -366,7 +366,7 @@ class _Intervals:
         )
         if not self.problem.plan.is_independent:
             what = what.replace("rows", "groups")
-        return f"{effective:.3g} {what}: bootstrap intervals may cover less than their level"
+        return f"{effective:.3g} {what}: bootstrap coverage may be below the nominal level"
 
     def _by_standard_error(
         self, scorer: int, row: int, point: float, samples: FloatArray

@@ -130,7 +130,7 @@ def paired_bootstrap_op_point_diff(
     fewest = min(val.fewest, test.fewest)
     if fewest >= TRUSTED or found.reason:
         return found
-    reason = f"{fewest} rows of one class: bootstrap intervals may cover less than their level"
+    reason = f"{fewest} rows of one class: bootstrap coverage may be below the nominal level"
     return replace(found, reason=reason)
 
 

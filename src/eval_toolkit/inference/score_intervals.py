@@ -94,7 +94,7 @@ def check_classes(
         what = "row"
     among = getattr(statistic, "among", "") if which == "negative" else ""
     raise UndefinedMetricError(
-        f"{counts[fewest]:.3g} {which} {what}{among}; an interval of {statistic.name} needs at least "
+        f"{counts[fewest]:.3g} {which} {what}{among}; an interval for {statistic.name} needs at least "
         f"{MIN_CLASS} of each class"
     )
 

@@ -480,7 +480,7 @@ def _enough(weights: FloatArray, sample: _Sample, name: str) -> None:
     effective = sample.effective(weights)
     if effective < MIN_CLASS - 1e-9:
         raise UndefinedMetricError(
-            f"{effective:.3g} effective rows; an interval of {name} needs at least {MIN_CLASS}"
+            f"{effective:.3g} effective rows; an interval for {name} needs at least {MIN_CLASS}"
         )
 
 
@@ -493,7 +493,7 @@ def _effective(sample: _Sample, name: str) -> float:
         effective = sample.effective(np.where(mask, sample.weights, 0.0))
         if effective < MIN_CLASS - 1e-9:
             raise UndefinedMetricError(
-                f"{effective:.3g} effective {which} rows; an interval of {name} needs at least "
+                f"{effective:.3g} effective {which} rows; an interval for {name} needs at least "
                 f"{MIN_CLASS} of each class"
             )
         found.append(effective)

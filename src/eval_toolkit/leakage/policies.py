@@ -103,7 +103,7 @@ def _kept_rows(splits: Mapping[str, EvalSlice], report: LeakageReport) -> dict[s
         if rows[-1] >= n:
             raise InvalidInputError(
                 f"the report names row {rows[-1]} of split {name!r}, which has {n} rows; "
-                "it was made on other data"
+                "it belongs to other data"
             )
         kept[name] = np.delete(np.arange(n), rows)
     return kept

@@ -62,7 +62,7 @@ class TargetLeakageCheck(BuiltInCheck):
     >>> columns = {"text": ["t"] * 200, "label": y, "refund": [10.0 * label for label in y]}
     >>> finding = TargetLeakageCheck().validate({"train": EvalSlice("train", columns)})
     >>> finding.message
-    '1 column predicts the label alone: refund (auc 1.000, at least 0.964)'
+    '1 column predicts the label on its own: refund (auc 1.000, at least 0.964)'
     """
 
     columns: Sequence[str] | None = None
@@ -114,7 +114,7 @@ class TargetLeakageCheck(BuiltInCheck):
             for column, best in leaking.items()
         )
         verb = "predicts" if len(leaking) == 1 else "predict"
-        message = f"{count(len(leaking), 'column')} {verb} the label alone: {named}"
+        message = f"{count(len(leaking), 'column')} {verb} the label on its own: {named}"
         return self.finding(self.severity, None, evidence, message, len(leaking))
 
     def _candidates(self, parts: Mapping[str, EvalSlice]) -> list[str]:

@@ -93,7 +93,7 @@ def parse_part(text: str) -> dict[str, str]:
     """
     pairs, rest = read_part(text)
     if rest.strip():
-        raise _malformed(text, f"nothing can follow it, and {rest.strip()!r} does")
+        raise _malformed(text, f"unexpected {rest.strip()!r} after it")
     return pairs
 
 
@@ -113,7 +113,7 @@ def read_part(text: str) -> tuple[dict[str, str], str]:
         key, rest = _key(rest, text)
         value, rest = _value(rest, text)
         if key in pairs:
-            raise _malformed(text, f"it names {key!r} twice")
+            raise _malformed(text, f"the key {key!r} occurs twice")
         pairs[key] = value
         if not rest.startswith("&"):
             return pairs, rest

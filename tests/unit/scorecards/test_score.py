@@ -200,7 +200,7 @@ class TestContract:
         assert np.count_nonzero(Y[:9]) == 2
         assert card["pr_auc"].ci is None
         assert card["pr_auc"].reason == (
-            "no interval: 2 positive rows; an interval of pr_auc needs at least 3 of each class"
+            "no interval: 2 positive rows; an interval for pr_auc needs at least 3 of each class"
         )
         assert card["mine"].ci is None
         assert card["mine"].reason == "bootstrap unavailable: 9 rows, at least 10 are needed"

@@ -103,7 +103,7 @@ def media_type_of(path: str | Path) -> str:
     if suffixes and suffixes[-1] in _SUFFIXES:
         return _SUFFIXES[suffixes[-1]]
     raise InvalidInputError(
-        f"{path}: cannot tell the format from the name; it must end in "
+        f"{path}: cannot infer the format from the name; it must end in "
         f"{', '.join(_SUFFIXES)} (optionally with .gz); the format of standard input, -, is detected"
     )
 
@@ -129,7 +129,7 @@ def expand_paths(paths: str | Path | Iterable[str | Path]) -> list[Path]:
             raise MissingFileError(f"{path}: no file matches")
         files += map(Path, matches)
     if not files:
-        raise InvalidInputError("no file was given")
+        raise InvalidInputError("no files were given")
     for file in files:
         check_file(file)
     return files

@@ -222,7 +222,7 @@ def _refuse_repeated(
     n_bytes = sum(int(n or 0) for n in row)
     if n_bytes > max(limits.TEXT_BYTES, limits.RATIO * size):
         raise ArtifactError(
-            f"{source.path}: its texts have {n_bytes} bytes, more than {limits.RATIO} times the "
+            f"{source.path}: its strings have {n_bytes} bytes, more than {limits.RATIO} times the "
             f"{size} bytes of the file; if this is intended, save it as CSV"
         )
 
