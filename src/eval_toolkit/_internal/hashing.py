@@ -75,12 +75,12 @@ def content_hash(item: Any, target: Any) -> str:
     return sha256_text(_OF_CONTENT.encode(pair))
 
 
-def unit_ids(hashes: Sequence[str], *told_apart: Iterable[Any]) -> list[str]:
+def unit_ids(hashes: Sequence[str], *tie_breakers: Iterable[Any]) -> list[str]:
     """Return the first 16 digits of each row's content hash, with ~2, ~3 … for equal rows.
 
-    Equal rows are numbered in the order of the keys in ``told_apart``, then by position.
+    Equal rows are numbered in the order of the keys in ``tie_breakers``, then by position.
     """
-    keys = list(zip(hashes, *told_apart, strict=True))
+    keys = list(zip(hashes, *tie_breakers, strict=True))
     seen: dict[str, int] = {}
     ids = [""] * len(keys)
     for row in sorted(range(len(keys)), key=keys.__getitem__):

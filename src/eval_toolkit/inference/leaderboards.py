@@ -182,14 +182,14 @@ def rank_systems(
         )
         for at, name in enumerate(suite.names)
     ]
-    told = [
+    ordered = [
         _better_first(suite, draws, i, j, pair, level)
         for (i, j), pair in zip(pairs, made, strict=True)
     ]
     order = {system.name: at for at, system in enumerate(sorted(systems, key=_standing))}
     return Ranking(
         systems=tuple(sorted(systems, key=_standing)),
-        pairs=tuple(sorted(told, key=lambda pair: (order[pair.a], order[pair.b]))),
+        pairs=tuple(sorted(ordered, key=lambda pair: (order[pair.a], order[pair.b]))),
         confidence=level,
         adjust=options["adjust"],
         method=options["method"],

@@ -158,8 +158,8 @@ class NgramContaminationCheck(BuiltInCheck):
         aside = f"; {count(short, 'row')} shorter than one {what} not checked" if short else ""
         share = f"{self.threshold:.0%} of the {what}s in the reference"
         if not flagged:
-            told = f"no row has {share}{aside}"
-            return nothing_found(self, self.severity, evidence, told)
+            message = f"no row has {share}{aside}"
+            return nothing_found(self, self.severity, evidence, message)
         message = f"{count(len(flagged), 'row')} with at least {share}{aside}"
         return self.finding(self.severity, drop, evidence, message, len(flagged))
 

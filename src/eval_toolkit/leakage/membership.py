@@ -113,8 +113,8 @@ class GroupLeakageCheck(BuiltInCheck):
         }
         aside = f"; {count(without, 'row')} without {self.group_col} not checked" if without else ""
         if not straddling:
-            told = f"no {self.group_col} in more than one split{aside}"
-            return nothing_found(self, self.severity, evidence, told)
+            message = f"no {self.group_col} in more than one split{aside}"
+            return nothing_found(self, self.severity, evidence, message)
         n = sum(map(len, drop.values()))
         message = (
             f"{count(len(straddling), 'group')} of {self.group_col} in more than one split "
@@ -218,8 +218,8 @@ class TemporalLeakageCheck(BuiltInCheck):
         )
         aside += f"; {count(without, 'row')} without {self.time_col} not checked" if without else ""
         if not violations:
-            told = f"no {self.time_col} before the end of an earlier split{aside}"
-            return nothing_found(self, self.severity, evidence, told)
+            message = f"no {self.time_col} before the end of an earlier split{aside}"
+            return nothing_found(self, self.severity, evidence, message)
         n = sum(map(len, drop.values()))
         where = ", ".join(f"{split} {len(found)}" for split, found in drop.items())
         message = f"{count(n, 'row')} not after the end of an earlier split ({where}){aside}"

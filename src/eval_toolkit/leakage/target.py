@@ -107,8 +107,10 @@ class TargetLeakageCheck(BuiltInCheck):
             },
         }
         if not leaking:
-            told = f"no single column predicts the label ({count(len(judged), 'column')} checked)"
-            return nothing_found(self, self.severity, evidence, told)
+            message = (
+                f"no single column predicts the label ({count(len(judged), 'column')} checked)"
+            )
+            return nothing_found(self, self.severity, evidence, message)
         named = ", ".join(
             f"{column} ({best['measure']} {best['estimate']:.3f}, at least {best['low']:.3f})"
             for column, best in leaking.items()

@@ -163,11 +163,11 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
 
     def _missing(self, name: object) -> str:
         """Return the message for an unknown name, with the nearest names and an example address."""
-        told = f"no cell {name!s:.80}: {nearest(str(name), list(self))}"
+        message = f"no cell {name!s:.80}: {nearest(str(name), list(self))}"
         if not self.slices or not self._results:
-            return told
+            return message
         parts = [format_part({self.by: part}) if self.by else part for part in self.slices]
-        return f"{told}; parts are written {next(iter(self))} @ {parts[0]}"
+        return f"{message}; parts are written {next(iter(self))} @ {parts[0]}"
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._results)

@@ -47,10 +47,10 @@ positive one, positive='spam' (there are 'ham', 'spam')
 
 def _words(array: NDArray[Any], values: list[object], row: int) -> str:
     found = _distinct(values)
-    said = f"y_true[{row}] is {array[row : row + 1].tolist()[0]!r}; labels must be 0 or 1"
+    message = f"y_true[{row}] is {array[row : row + 1].tolist()[0]!r}; labels must be 0 or 1"
     if len(found) > 20 or array.ndim != 1:
-        return said
-    return f"{said}: name the positive one, positive={found[-1]!r} (there are {_listed(values)})"
+        return message
+    return f"{message}: name the positive one, positive={found[-1]!r} (there are {_listed(values)})"
 
 
 def _distinct(values: list[object]) -> list[object]:

@@ -112,20 +112,20 @@ def with_error_policies(
         cut = (cut_short or {}).get(spec.column, np.zeros(len(records), dtype=np.bool_))
         if not (cut | (records.status[spec.column] == "error")).any():
             continue
-        told = _under_policies(records, spec, by, confidence, cut)
+        summary = _under_policies(records, spec, by, confidence, cut)
         places: list[tuple[_Place, dict[str, MetricResult]]] = [(_Over.UNITS, cells)]
         for place, inside in [*places, *slices.items()]:
-            if inside[spec.name].n_errors or "censored" in told[place]:
-                inside[spec.name] = _with(inside[spec.name], told[place])
+            if inside[spec.name].n_errors or "censored" in summary[place]:
+                inside[spec.name] = _with(inside[spec.name], summary[place])
         if macro:
             name = f"{spec.name}{_MACRO}"
-            cells[name] = _with(cells[name], told[_Over.PARTS])
+            cells[name] = _with(cells[name], summary[_Over.PARTS])
     return Scorecard(cells, {name: Scorecard(part) for name, part in slices.items()}, by or "")
 
 
-def _with(cell: MetricResult, told: Mapping[str, Any]) -> MetricResult:
+def _with(cell: MetricResult, extra: Mapping[str, Any]) -> MetricResult:
     """Return the cell with additional details; ``bounds_ci`` is widened to include the interval."""
-    details = {**cell.details, **told}
+    details = {**cell.details, **extra}
     ends = details.get("bounds_ci")
     if ends is not None and cell.ci is not None:
         details["bounds_ci"] = [min(ends[0], cell.ci.ci_low), max(ends[1], cell.ci.ci_high)]
@@ -141,12 +141,14 @@ def _under_policies(
     names = [] if of_record is None else np.unique(of_record).tolist()
     failed = records.status[spec.column] == "error"
     # Records skipped for another reason could not have failed.
-    asked = cut | (records.status[spec.column] != "skipped")
-    told: dict[_Place, dict[str, Any]] = {_Over.UNITS: _counts(failed[asked], cut[asked])}
+    attempted = cut | (records.status[spec.column] != "skipped")
+    summary: dict[_Place, dict[str, Any]] = {
+        _Over.UNITS: _counts(failed[attempted], cut[attempted])
+    }
     for name in names:
-        mine = asked & (of_record == name)
-        told[name] = _counts(failed[mine], cut[mine])
-    told[_Over.PARTS] = dict(told[_Over.UNITS])
+        mine = attempted & (of_record == name)
+        summary[name] = _counts(failed[mine], cut[mine])
+    summary[_Over.PARTS] = dict(summary[_Over.UNITS])
     masks = {} if of_record is None else {name: of_record[starts] == name for name in names}
     low, high = spec.bounds
     worst, best = (high, low) if spec.higher_is_better is False else (low, high)
@@ -164,17 +166,17 @@ def _under_policies(
         if values and policy in ("worst", "best"):
             ends[policy] = values
         for place, number in _means(values, masks).items():
-            told[place][shown.get(policy, policy)] = number
+            summary[place][shown.get(policy, policy)] = number
     if len(ends) == 2:
         groups = records.group[starts].astype(str)
         everyone = np.ones(len(starts), dtype=np.bool_)
         for place, mine in {_Over.UNITS: everyone, **masks}.items():
-            told[place]["bounds_ci"] = _bounds_ci(ends, mine, groups, spec.bounds, confidence)
+            summary[place]["bounds_ci"] = _bounds_ci(ends, mine, groups, spec.bounds, confidence)
         if masks:
-            told[_Over.PARTS]["bounds_ci"] = _macro_bounds_ci(
+            summary[_Over.PARTS]["bounds_ci"] = _macro_bounds_ci(
                 ends, list(masks.values()), groups, spec.bounds, confidence
             )
-    return told
+    return summary
 
 
 def _counts(failed: BoolArray, cut: BoolArray) -> dict[str, Any]:

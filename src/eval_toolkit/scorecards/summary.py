@@ -226,16 +226,16 @@ def _cells(
 def _why(records: Records, columns: Sequence[str], spec: MetricSpec | None = None) -> str:
     """Return the most frequent reason for missing values, as a message suffix."""
     k = spec.k if is_of_column(spec) else None
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for status in ("error", "skipped"):
         for column in columns:
-            told.update(records.reason[column][records.status[column] == status].tolist())
-        told.pop("", None)
-        if told:
+            counts.update(records.reason[column][records.status[column] == status].tolist())
+        counts.pop("", None)
+        if counts:
             break
-    if told:
-        reason, n = told.most_common(1)[0]
-        return f"; {reason}" if n == told.total() else f"; most often: {reason}"
+    if counts:
+        reason, n = counts.most_common(1)[0]
+        return f"; {reason}" if n == counts.total() else f"; most often: {reason}"
     if k is None:
         return ""
     there = records.unit_id[records.status[columns[0]] == "ok"].astype(str)

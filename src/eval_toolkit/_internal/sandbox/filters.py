@@ -105,8 +105,8 @@ def filter_calls() -> bool:
     if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:
         return False
     program = ctypes.create_string_buffer(rules, len(rules))
-    told = struct.pack("HxxxxxxP", len(rules) // 8, ctypes.addressof(program))
-    return bool(libc.prctl(_SECCOMP, _FILTER, told, 0, 0) == 0)
+    argument = struct.pack("HxxxxxxP", len(rules) // 8, ctypes.addressof(program))
+    return bool(libc.prctl(_SECCOMP, _FILTER, argument, 0, 0) == 0)
 
 
 def _instruction(code: int, yes: int, no: int, value: int) -> bytes:

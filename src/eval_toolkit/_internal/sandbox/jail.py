@@ -104,8 +104,8 @@ def _build_root(libc: ctypes.CDLL, root: str, view: View) -> None:
     """Build a new root in a folder and mount the visible files in it."""
 
     def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-        told = [os.fsencode(text) for text in (source, target, kind)]
-        _checked(libc.mount(*told, flags, os.fsencode(options)), f"mount {target}")
+        arguments = [os.fsencode(text) for text in (source, target, kind)]
+        _checked(libc.mount(*arguments, flags, os.fsencode(options)), f"mount {target}")
 
     mount("none", "/", "none", _RECURSIVE | _PRIVATE)
     mount("tmpfs", root, "tmpfs", _NO_SUID | _NO_DEVICES, "size=1m,mode=755")
@@ -138,9 +138,11 @@ def _build_root(libc: ctypes.CDLL, root: str, view: View) -> None:
 
 
 def _set_read_only(libc: ctypes.CDLL, path: str, *, below: bool) -> None:
-    told = struct.pack("QQQQ", _READ_ONLY, 0, 0, 0)
+    attributes = struct.pack("QQQQ", _READ_ONLY, 0, 0, 0)
     flags = _ALL_BELOW if below else 0
-    changed = libc.syscall(_MOUNT_SETATTR, _HERE, os.fsencode(path), flags, told, len(told))
+    changed = libc.syscall(
+        _MOUNT_SETATTR, _HERE, os.fsencode(path), flags, attributes, len(attributes)
+    )
     _checked(changed, "mount_setattr")
 
 

@@ -126,20 +126,20 @@ def is_simple(pattern: str, flags: int = 0) -> bool:
 def _ways(parts: Any) -> float:
     """Return an upper bound on the number of paths of a parsed pattern from one position."""
     ways = 1.0
-    for kind, told in parts:
-        ways *= _ways_of(str(kind), told)
+    for kind, argument in parts:
+        ways *= _ways_of(str(kind), argument)
     return ways
 
 
-def _ways_of(kind: str, told: Any) -> float:
+def _ways_of(kind: str, argument: Any) -> float:
     if kind in ("LITERAL", "NOT_LITERAL", "IN", "ANY", "AT", "CATEGORY", "RANGE"):
         return 1.0
     if kind == "SUBPATTERN":
-        return _ways(told[-1])
+        return _ways(argument[-1])
     if kind == "BRANCH":
-        return float(sum(_ways(branch) for branch in told[1]))
+        return float(sum(_ways(branch) for branch in argument[1]))
     if kind in ("MAX_REPEAT", "MIN_REPEAT"):
-        least, most, inner = told
+        least, most, inner = argument
         ways, most = _ways(inner), min(int(most), PATTERN_LIMIT)
         if ways == 1.0:
             return float(most - int(least) + 1)

@@ -47,9 +47,9 @@ def write_lines(path: Path, target: Path) -> None:
     except ArtifactError:
         raise
     except Exception as error:  # openpyxl raises many kinds of exceptions on malformed workbooks
-        said = " ".join(str(error).split())
+        reason = " ".join(str(error).split())
         raise ArtifactError(
-            f"{path}: not a readable Excel workbook: {type(error).__name__}: {said:.200}"
+            f"{path}: not a readable Excel workbook: {type(error).__name__}: {reason:.200}"
         ) from error
 
 

@@ -394,9 +394,9 @@ def _inside(
 def _notes(data: Judged, found: Powered) -> list[str]:
     """Return warnings about the estimate."""
     scale = float(np.abs(data.human[data.labelled]).max())
-    said = {
+    notes = {
         f"only {data.n_labels} human labels": data.n_labels < _FEW_LABELS,
         "every unit has a human label, so the judge is not used": data.n_labels == data.n,
         "zero spread: the labels do not vary": negligible(math.sqrt(found.variance), scale),
     }
-    return [note for note, holds in said.items() if holds]
+    return [note for note, holds in notes.items() if holds]

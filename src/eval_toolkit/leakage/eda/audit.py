@@ -292,9 +292,9 @@ def _loaded(loader: DatasetLoader) -> dict[str, EvalSlice]:
 # --- leakage ------------------------------------------------------------------------------------
 
 
-def _why_not_across(splits: Mapping[str, EvalSlice], asked: bool) -> str:
+def _why_not_across(splits: Mapping[str, EvalSlice], requested: bool) -> str:
     """Return the reason why splits are not compared, or ""."""
-    if not asked:
+    if not requested:
         return "`cross_split` is False"
     if _TRAIN not in splits:
         return f"there is no split {_TRAIN!r}; the splits are {', '.join(map(repr, splits))}"
@@ -391,11 +391,11 @@ def _leakage_gate(
         if split != _TRAIN
     }
     evidence = {split: found.to_dict() for split, found in shares.items()}
-    told = [f"{_share(found)} of {split}" for split, found in shares.items() if found.successes]
+    leaks = [f"{_share(found)} of {split}" for split, found in shares.items() if found.successes]
     reason = "no row of another split resembles a training row"
-    if told:
-        reason = f"rows that resemble a training row: {', '.join(told)}"
-    return AuditGate(name, not told, "ok", reason, evidence)
+    if leaks:
+        reason = f"rows that resemble a training row: {', '.join(leaks)}"
+    return AuditGate(name, not leaks, "ok", reason, evidence)
 
 
 def _window_gate(
