@@ -61,7 +61,7 @@ def bayes_optimal_threshold(
     Raises
     ------
     InvalidInputError
-        If a prior lies outside its range or a cost is not positive.
+        If a prior is outside its range or a cost is not positive.
 
     Notes
     -----
@@ -109,7 +109,7 @@ class CostMatrix:
     Raises
     ------
     InvalidInputError
-        If a prior lies outside its range or a cost is not positive.
+        If a prior is outside its range or a cost is not positive.
 
     Examples
     --------

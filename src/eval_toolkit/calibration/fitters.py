@@ -312,7 +312,7 @@ def fit_temperature(
     Notes
     -----
     The likelihood is convex in 1/T [1]_, so bisection on its slope finds the optimum to machine
-    precision. A temperature equal to a bound means that the optimum lies outside.
+    precision. A temperature equal to a bound means that the optimum is outside.
 
     References
     ----------

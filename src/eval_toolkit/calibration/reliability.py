@@ -67,7 +67,7 @@ def reliability_curve(
     Raises
     ------
     InvalidInputError
-        If the data are invalid, a score lies outside [0, 1], or an option is invalid.
+        If the data are invalid, a score is outside [0, 1], or an option is invalid.
 
     Notes
     -----

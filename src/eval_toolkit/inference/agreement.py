@@ -91,10 +91,10 @@ def kappa_interval(
 
     Notes
     -----
-    The standard error is that of [1]_ (as in statsmodels); with groups it is multiplied by the
-    design effect of the units' influences. If raters nearly always agree, the unadjusted interval
-    is far too narrow: at a kappa of 0.95 with 50 units it covers 40 %; the adjusted interval covers
-    at least 93 % (``tests/statistics``). With groups, the pseudo-units are added to the effective
+    The standard error follows [1]_ (as in statsmodels); with groups it is multiplied by the design
+    effect of the units' influences. If raters nearly always agree, the unadjusted interval is far
+    too narrow: at a kappa of 0.95 with 50 units it covers 40 %; the adjusted interval covers at
+    least 93 % (``tests/statistics``). With groups, the pseudo-units are added to the effective
     number of units, or to the number of groups if raters never disagree.
 
     References

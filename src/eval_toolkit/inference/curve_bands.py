@@ -179,8 +179,8 @@ def pr_band(
 
     Notes
     -----
-    The precision at recall r is that of the highest threshold whose recall is at least r; at recall
-    0, that of the highest threshold with a true positive. There is no interpolation, because
+    The precision at recall r is taken at the highest threshold with a recall of at least r; at
+    recall 0, at the highest threshold with a true positive. There is no interpolation, because
     precision is not linear in recall [1]_; the area under this step function is `pr_auc`. Resamples
     are those of `roc_band`. No interval is narrower than the Wilson interval for a proportion of
     the rows, or groups, at or above the threshold.

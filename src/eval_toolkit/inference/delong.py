@@ -184,8 +184,8 @@ def delong_ci(
     On the logit scale, the standard error is SE / (AUC (1 − AUC)) (delta method). With ten
     positives in 100 rows and an AUC of 0.86, it covers 0.915 and the untransformed interval 0.87;
     with 150 positives in 300 rows, it covers 0.953 (``tests/statistics``). The variance of a
-    perfectly separated sample is zero; the bound is that of min(P, N) successes in as many
-    independent trials.
+    perfectly separated sample is zero; the bound is then the exact bound for min(P, N) successes in
+    as many independent trials.
 
     References
     ----------
@@ -284,7 +284,7 @@ def variance_parts(
 ) -> tuple[float, float]:
     """Return the contributions of positives and negatives to the variance of the AUC.
 
-    ``placed`` are the placements of one scorer, or differences between those of two scorers. The
+    ``placed`` contains the placements of one scorer, or the differences between two scorers. The
     placement of a negative counts positives below it, V₀₁ those above; this does not affect the
     variance.
     """

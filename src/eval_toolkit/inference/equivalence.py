@@ -30,7 +30,7 @@ _NO_ERROR = "the standard error is zero: without variation the test is inconclus
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)
 class EquivalenceResult(Interval[float]):
-    """Result of two one-sided tests of whether a difference lies inside the margins.
+    """Result of two one-sided tests of whether a difference is inside the margins.
 
     Examples
     --------

@@ -112,9 +112,9 @@ def bca_interval(
 
     Notes
     -----
-    z0 = Φ⁻¹(share of replicates below the estimate, ties counted half); with d = mean(left_out) −
-    left_out, a = Σd³ / (6 (Σd²)^{3/2}); the bounds are the quantiles at
-    Φ(z0 + (z0 + z) / (1 − a (z0 + z))) for z = Φ⁻¹(tail) and Φ⁻¹(1 − tail).
+    z0 = Φ⁻¹(fraction of replicates below the estimate, ties counted half); with d = mean(left_out)
+    − left_out, a = Σd³ / (6 (Σd²)^{3/2}); the bounds are the quantiles at Φ(z0 + (z0 + z) / (1 − a
+    (z0 + z))) for z = Φ⁻¹(tail) and Φ⁻¹(1 − tail).
 
     Examples
     --------

@@ -92,7 +92,7 @@ def rank_systems(
     method : {"bootstrap", "bayes"}, default "bootstrap"
         Method; see Notes. "bayes" is for small numbers of independent units with binary values.
     adjust : {"holm", "bh", "by", "hochberg", "bonferroni", "none"}, default "holm"
-        Correction of the pairwise p-values, which determine the better system and hence the ranks.
+        Correction of the pairwise p-values, which determine the ranks.
     confidence : float, default 0.95
         Confidence level of each interval, and of all ranks jointly if ``adjust`` is "holm",
         "hochberg" or "bonferroni".

@@ -427,7 +427,7 @@ def _gaffke(found: MeanVariance) -> tuple[_Pivot, Callable[[float], tuple[float,
     """Return the statistic of values in [0, 1] with one pseudo-value at the bound.
 
     The mean of the groups and of a pseudo-group at the bound, each weighted by an exponential
-    variable (a gamma variable of shape ½ to 1 for the pseudo-group), lies beyond a hypothetical
+    variable (a gamma variable of shape ½ to 1 for the pseudo-group), is beyond a hypothetical
     mean with a probability that Lugannani and Rice's formula gives as a normal deviate. It is
     scaled to the CR2 variance and compared with Student's t.
     """

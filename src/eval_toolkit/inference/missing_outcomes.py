@@ -106,7 +106,7 @@ def missing_bounds(
     Raises
     ------
     InvalidInputError
-        If there is no unit at all, a value lies outside its bounds, or the bounds are not finite.
+        If there is no unit at all, a value is outside its bounds, or the bounds are not finite.
 
     Notes
     -----

@@ -41,7 +41,7 @@ __all__ = [
 
 
 _CARRIERS = 5.0
-"""Effective number of rows up to which a rank metric difference allows for unseen kinds of rows."""
+"""Maximum effective number of rows for which rank metric differences allow for unseen failures."""
 
 _CARRIERS_ON_TOP = 4.0
 """Corresponding number of top-ranked negatives, which affect PR-AUC most."""
@@ -284,8 +284,8 @@ def _of_losses(
     """Return the interval for a mean difference of losses, allowing for dominant rows.
 
     Differences are bounded by the losses of either scorer with the actual or the flipped labels.
-    The degrees of freedom are those of a mean over two classes whose proportions are estimated
-    (Satterthwaite).
+    The degrees of freedom are Satterthwaite's, for a mean over two classes with estimated
+    proportions.
     """
     labels, plan = problem.labels, problem.plan
     classes = tuple(mask for mask in (labels, ~labels) if mask.any())

@@ -51,7 +51,7 @@ class Plan:
     n_fixed: int = 0
     """Number of fixed units (after the last stratum), which occur once in every resample."""
     members: IntArray | None = None
-    """Two-level plan only: bounds of the groups among the (sorted) rows."""
+    """Two-level plan only: bounds of the groups in the (sorted) rows."""
     group_of_row: IntArray | None = None
     """Group of each drawn row (−1 for fixed rows), if units are parts of groups."""
 

@@ -157,7 +157,7 @@ class Block(Once):
         return np.add(*(self._rank[2:] if ranked else self.totals()))
 
     def top(self, cuts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Positives and score sums among the top ``cuts`` (k, 64) draws of each resample."""
+        """Positives and score sums in the top ``cuts`` (k, 64) draws of each resample."""
         sums = kernel.masses(self.counts, self.view.mass_layout, np.ascontiguousarray(cuts))
         return sums[:, 0], sums[:, 1]
 

@@ -45,9 +45,9 @@ class ConfidenceSequence:
         values at the two bounds (right or wrong), and is narrower for fewer than about a hundred
         values.
     n_total : int, optional
-        Population size if the values are drawn without replacement in random order; the mean is
-        that of the population, and the interval has zero width once all are drawn. By default the
-        values are independent draws.
+        Population size if the values are drawn without replacement in random order; the interval is
+        for the population mean, and has zero width once all values are drawn. By default the values
+        are independent draws.
     running : bool, default True
         Whether excluded means stay excluded, which preserves the confidence level and only narrows
         the interval. Otherwise, each interval depends only on the data up to that point.
@@ -154,7 +154,7 @@ class ConfidenceSequence:
         Raises
         ------
         InvalidInputError
-            If a value lies outside the bounds, is neither bound for "beta-binomial", or there are
+            If a value is outside the bounds, is neither bound for "beta-binomial", or there are
             more than ``n_total``.
         """
         x = self._checked(values)

@@ -99,7 +99,7 @@ class ColumnSpec:
         Parameters
         ----------
         values : ndarray
-            All measured values of the column, not only those of a slice.
+            All values of the column, not only those in one slice.
         averaged : bool, default False
             Whether a unit's value is the mean of several of these values.
 

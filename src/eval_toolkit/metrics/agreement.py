@@ -297,7 +297,7 @@ def paired_codes(
 def label_codes(
     values: NDArray[Any], labels: Sequence[Any] | None, name: str
 ) -> tuple[IntArray, int]:
-    """Return the index of each value among the labels, sorted unless an order is given."""
+    """Return the index of each value in the labels, which are sorted unless given."""
     if labels is None:
         return group_codes(values, len(values), name)
     place = {label: i for i, label in enumerate(labels)}

@@ -86,7 +86,7 @@ def expected_calibration_error(
     Raises
     ------
     InvalidInputError
-        If the data are invalid, a score lies outside [0, 1], or ``n_bins`` < 2.
+        If the data are invalid, a score is outside [0, 1], or ``n_bins`` < 2.
 
     Notes
     -----
@@ -136,7 +136,7 @@ def expected_calibration_error_equal_mass(
     Raises
     ------
     InvalidInputError
-        If the data are invalid, a score lies outside [0, 1], or there are fewer rows than bins.
+        If the data are invalid, a score is outside [0, 1], or there are fewer rows than bins.
 
     Notes
     -----
@@ -180,7 +180,7 @@ def expected_calibration_error_l2(
     Raises
     ------
     InvalidInputError
-        If the data are invalid, a score lies outside [0, 1], or there are fewer rows than bins.
+        If the data are invalid, a score is outside [0, 1], or there are fewer rows than bins.
 
     Notes
     -----
@@ -219,7 +219,7 @@ def expected_calibration_error_l2_debiased(
     Raises
     ------
     InvalidInputError
-        If the data are invalid, a score lies outside [0, 1], or there are fewer rows than bins.
+        If the data are invalid, a score is outside [0, 1], or there are fewer rows than bins.
 
     Notes
     -----
@@ -277,7 +277,7 @@ def expected_calibration_error_debiased(
     Raises
     ------
     InvalidInputError
-        If the data are invalid, a score lies outside [0, 1], there are fewer rows than bins, or
+        If the data are invalid, a score is outside [0, 1], there are fewer rows than bins, or
         ``n_sweep`` < 10.
 
     Notes
@@ -358,7 +358,7 @@ def maximum_calibration_error(
     Raises
     ------
     InvalidInputError
-        If the data are invalid, a score lies outside [0, 1], or there are fewer rows than
+        If the data are invalid, a score is outside [0, 1], or there are fewer rows than
         equal-mass bins.
 
     Notes
@@ -399,7 +399,7 @@ def smooth_ece(
     Raises
     ------
     InvalidInputError
-        If the data are invalid or a score lies outside [0, 1].
+        If the data are invalid or a score is outside [0, 1].
 
     Notes
     -----

@@ -44,7 +44,7 @@ class MetricInfo:
     higher_is_better: bool | None
     """None if neither direction is better (calibration slope and intercepts)."""
     needs_probability: bool = False
-    """Whether scores must lie in [0, 1]."""
+    """Whether scores must be in [0, 1]."""
     needs_both_classes: bool = False
     """Whether a single class raises `UndefinedMetricError`, for any scores."""
     monotone_invariant: bool = False

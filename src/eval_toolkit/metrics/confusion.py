@@ -518,7 +518,7 @@ def net_benefit(
     Raises
     ------
     InvalidInputError
-        If the data are invalid, a score lies outside [0, 1], or the threshold outside (0, 1).
+        If the data are invalid, a score is outside [0, 1], or the threshold outside (0, 1).
 
     Notes
     -----

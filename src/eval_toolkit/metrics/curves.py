@@ -190,7 +190,7 @@ def calibration_curve(
     Raises
     ------
     InvalidInputError
-        If the data are invalid, a score lies outside [0, 1], ``n_bins`` < 2, or there are fewer
+        If the data are invalid, a score is outside [0, 1], ``n_bins`` < 2, or there are fewer
         rows than equal-mass bins.
 
     Notes

@@ -92,7 +92,7 @@ def brier_score(
     Raises
     ------
     InvalidInputError
-        If the data are invalid or a score lies outside [0, 1].
+        If the data are invalid or a score is outside [0, 1].
 
     Notes
     -----
@@ -138,7 +138,7 @@ def log_loss(
     Raises
     ------
     InvalidInputError
-        If the data are invalid or a score lies outside [0, 1].
+        If the data are invalid or a score is outside [0, 1].
 
     Notes
     -----
@@ -192,7 +192,7 @@ def brier_decomposition(
     Raises
     ------
     InvalidInputError
-        If the data are invalid, a score lies outside [0, 1], or there are fewer rows than bins.
+        If the data are invalid, a score is outside [0, 1], or there are fewer rows than bins.
 
     Notes
     -----

@@ -321,8 +321,8 @@ def recall_at_fpr(
     Notes
     -----
     Every distinct score is a candidate, and so is +inf, which predicts no positives and is
-    therefore always feasible. The rate is compared as ``fp / n_negative <= target_fpr``; among
-    thresholds of equal recall the one with the fewest false positives wins.
+    therefore always feasible. The rate is compared as ``fp / n_negative <= target_fpr``; ties in
+    recall are broken by the fewest false positives.
 
     Examples
     --------

@@ -219,7 +219,7 @@ class JoinStrategy(ABC):
         Raises
         ------
         InvalidInputError
-            If the texts are not a list of str or the threshold lies outside (0, 1].
+            If the texts are not a list of str or the threshold is outside (0, 1].
         """
         return self.within(checked_texts(texts, "texts"), _threshold(threshold)).expanded()
 
@@ -243,7 +243,7 @@ class JoinStrategy(ABC):
         Raises
         ------
         InvalidInputError
-            If the texts are not lists of str or the threshold lies outside (0, 1].
+            If the texts are not lists of str or the threshold is outside (0, 1].
         """
         checked_texts(query, "query")
         checked_texts(reference, "reference")

@@ -1,4 +1,4 @@
-"""Rates at each distinct score, and labels of targets, for the selectors."""
+"""Helpers of the selectors: rates at each distinct score, and names of targets."""
 
 import numpy as np
 from numpy.typing import ArrayLike

@@ -84,7 +84,7 @@ class _Candidates:
 
 @dataclass(frozen=True, slots=True)
 class CISafeThresholdSelector:
-    """Selector of the threshold with the largest recall within limits on rates and Wilson bounds.
+    """Select the threshold with the largest recall within limits on rates and Wilson bounds.
 
     Attributes
     ----------

@@ -40,7 +40,7 @@ _OWN = ("value", "word", "words")
 
 @dataclass(frozen=True, slots=True)
 class Missing(Cell):
-    """An empty cell without a reason for its absence."""
+    """An empty cell without a reason."""
 
     def __bool__(self) -> bool:
         return False

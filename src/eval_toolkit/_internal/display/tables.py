@@ -126,7 +126,7 @@ class Table:
 
 
 class Alert(str):
-    """A note that needs attention."""
+    """A warning."""
 
     __slots__ = ()
 

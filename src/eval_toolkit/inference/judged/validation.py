@@ -53,7 +53,7 @@ class Judged:
 
     @property
     def is_rate(self) -> bool:
-        """Whether labels are 0 or 1 and verdicts lie in [0, 1], e.g. probabilities."""
+        """Whether labels are 0 or 1 and verdicts are in [0, 1], e.g. probabilities."""
         labels = self.human[self.labelled]
         inside = float(self.judge.min()) >= 0.0 and float(self.judge.max()) <= 1.0
         return inside and bool(np.isin(labels, (0.0, 1.0)).all())

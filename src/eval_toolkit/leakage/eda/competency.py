@@ -53,7 +53,7 @@ class CompetencyBaselines(Displayed):
 
     @property
     def above_chance(self) -> tuple[str, ...]:
-        """Names of the baselines whose interval lies entirely above ``chance``."""
+        """Names of the baselines whose interval is entirely above ``chance``."""
         found = []
         for name in ("length", "char_ngram", "bow"):
             ci = getattr(self, name).ci
