@@ -242,7 +242,7 @@ def _two_of_each(n_positive: int, n_negative: int) -> None:
 
 
 def placements(labels: BoolArray, scores: FloatArray) -> FloatArray:
-    """Return, for each row, the number of lower-scoring rows of the other class; ties count half."""
+    """Return the number of lower-scoring rows of the other class per row; ties count half."""
     order = rank_order(labels, scores)[::-1]
     positive, ordered = labels[order], scores[order]
     positives_so_far = np.cumsum(positive, dtype=np.int64)

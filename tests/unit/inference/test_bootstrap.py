@@ -641,7 +641,7 @@ def test_cluster_interval():
 
 def test_a_caution_about_few_groups_counts_groups():
     ci = bootstrap_ci(Y, S, roc_auc, groups=GROUPS, method="percentile")
-    assert re.fullmatch(r"\d+\.?\d* groups of one class: bootstrap intervals .*", ci.reason)
+    assert re.fullmatch(r"\d+\.?\d* groups of one class: bootstrap coverage .*", ci.reason)
 
 
 def test_clusters_never_lose_a_class():
