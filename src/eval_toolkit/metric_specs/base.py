@@ -22,7 +22,7 @@ def checked_columns(name: str, columns: Sequence[str]) -> tuple[str, ...]:
         raise InvalidTypeError(f"`columns` is {columns!r}; it must be a list of names")
     if not columns or not all(isinstance(column, str) and column for column in columns):
         raise InvalidInputError(
-            f"`columns` is {columns!r}; it must contain at least one non-empty name"
+            f"`columns` is {columns!r}; it must contain at least one column name"
         )
     return tuple(columns)
 
