@@ -82,7 +82,7 @@ def test_an_address_may_be_written_loosely(text: str, expected: Address) -> None
         ("f1 @ fold=1 / ", "no system after the slash"),
         ("f1 @ a=", "a value is missing"),
         ("f1 @ a=1&a=2", "the key 'a' occurs twice"),
-        ("f1 @ a=1&b", "must read like"),
+        ("f1 @ a=1&b", "write conditions such as"),
         ('f1 @ a="x', "not closed"),
         ('f1 @ a=x"y"', "must be quoted"),
         ('"f1" x', "after the metric"),
