@@ -202,7 +202,7 @@ class TestPilot:
         path.write_text("label,score\n" + "0,0.2\n" * 10 + "1,0.5\n1,0.7\n")
         code, out, err = command("plan", "pilot", path, "--width", 0.1)
         assert (code, out) == (2, "")
-        assert "an interval of roc_auc needs at least 3 of each class" in err
+        assert "an interval for roc_auc needs at least 3 of each class" in err
 
 
 class TestLabels:

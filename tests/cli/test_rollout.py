@@ -470,7 +470,7 @@ class TestBadInput:
             ("p.csv", "prompt,safe\nhi,maybe\n", "row 1: 'safe' is 'maybe'"),
             ("p.json", '{"x": 1}', "it must contain a list of strings or objects"),
             ("p.json", "[NaN]", "not valid JSON"),
-            ("p.xls", "x", "cannot tell the format from the name"),
+            ("p.xls", "x", "cannot infer the format from the name"),
         ],
     )
     def test_files(

@@ -60,7 +60,7 @@ class Moody:
 
     def __init__(self, share: float) -> None:
         self.share = share
-        self.random = random.Random(3)
+        self.random = random.Random(3)  # noqa: S311
 
     def take(self) -> bool:
         return self.random.random() >= self.share

@@ -1,4 +1,4 @@
-"""Shared keyword options of functions, with defaults, validation and expanded signatures."""
+"""Shared keyword options with defaults, validation and expanded signatures."""
 
 import difflib
 import functools
@@ -12,10 +12,10 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 def gathers(names: type, /, **defaults: Any) -> Callable[[FunctionT], FunctionT]:
-    """Decorate a function so that its ``**options`` accept the keywords of a `TypedDict`.
+    """Decorate a function whose ``**options`` are the keywords of a `TypedDict`.
 
-    The function receives all keywords in ``**options``, with defaults for those not passed. Its
-    signature lists each keyword, so that ``help``, editors and the reference show them.
+    The function receives all keywords in ``**options``, including defaults. Its signature lists
+    each keyword for ``help``, editors and the reference.
 
     An unknown keyword raises `InvalidTypeError`.
 
@@ -65,7 +65,7 @@ def gathers(names: type, /, **defaults: Any) -> Callable[[FunctionT], FunctionT]
 
 
 def _plain(annotation: Any) -> Any:
-    """Return an annotation as `inspect.signature` shows it."""
+    """Format an annotation as in `inspect.signature`."""
     return annotation.__forward_arg__ if isinstance(annotation, ForwardRef) else annotation
 
 

@@ -15,11 +15,11 @@ from eval_toolkit.errors import InfeasibleError, UndefinedMetricError
 from eval_toolkit.inference import paired_bootstrap_diff, paired_mean_diff
 from eval_toolkit.inference.calibration_intervals import NO_COMPARISON, is_calibration_error
 from eval_toolkit.inference.distributions import critical_value
-from eval_toolkit.inference.engine import Executor
 from eval_toolkit.inference.paired import is_made_of_draws
 from eval_toolkit.inference.paired_intervals import paired_shares
 from eval_toolkit.inference.paired_macro import paired_macro_diff
 from eval_toolkit.inference.plans import MIN_UNITS
+from eval_toolkit.inference.resampling import Executor
 from eval_toolkit.inference.results import Interval, PairedBootstrapCI, in_own_order
 from eval_toolkit.inference.statistics import AtThreshold, statistic_for
 from eval_toolkit.metric_specs import ColumnSpec, StatisticSpec, SumsSpec

@@ -22,7 +22,7 @@ from eval_toolkit.harness.scorers import checked_scores
 from eval_toolkit.harness.scoring import Scoring, named_scorers, score_rows, usable_scorer
 from eval_toolkit.harness.thresholding import checked_op_specs, checked_selectors
 from eval_toolkit.inference.calibration_statistics import EqualMassError
-from eval_toolkit.inference.engine import Executor
+from eval_toolkit.inference.resampling import Executor
 from eval_toolkit.metric_specs.scores import ScoreSpec
 from eval_toolkit.protocols import (
     EvalSliceLike,

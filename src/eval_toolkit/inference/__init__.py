@@ -6,18 +6,18 @@ from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
     from eval_toolkit.inference.agreement import alpha_interval, clustered_rate, kappa_interval
-    from eval_toolkit.inference.attempts import AttemptsDesign
-    from eval_toolkit.inference.bands import CurveBand, pr_band, roc_band
-    from eval_toolkit.inference.blocks import Block
+    from eval_toolkit.inference.attempts_design import AttemptsDesign
     from eval_toolkit.inference.bootstrap import bootstrap_ci, cluster_bootstrap_ci
     from eval_toolkit.inference.bound_planning import BoundSize, n_for_bound
     from eval_toolkit.inference.clustered import ClusteredOLS, cluster_robust_se, ols_cluster
     from eval_toolkit.inference.column_statistics import ColumnStatistic
+    from eval_toolkit.inference.columns import Columns, Needs, Term
     from eval_toolkit.inference.combined import (
         block_bootstrap_on_folds,
         stratified_cluster_bootstrap_ci,
     )
     from eval_toolkit.inference.comparison import ScorerComparison, compare_scorers
+    from eval_toolkit.inference.curve_bands import CurveBand, pr_band, roc_band
     from eval_toolkit.inference.delong import DeLongResult, delong_ci, delong_roc_variance
     from eval_toolkit.inference.diversity import probe_similarity
     from eval_toolkit.inference.equivalence import (
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         paired_mean_diff,
         t_interval,
     )
-    from eval_toolkit.inference.missing import (
+    from eval_toolkit.inference.missing_outcomes import (
         MissingBounds,
         bounded_macro_mean,
         bounded_mean,
@@ -104,7 +104,7 @@ if TYPE_CHECKING:
         rows_plan,
         two_level_plan,
     )
-    from eval_toolkit.inference.prepared import Columns, Needs, Term
+    from eval_toolkit.inference.position_bias import RotationTest, rotation_test
     from eval_toolkit.inference.proportions import (
         ProportionInterval,
         WilsonInterval,
@@ -121,11 +121,12 @@ if TYPE_CHECKING:
         agreement_matrix,
         judge_agreement,
     )
-    from eval_toolkit.inference.refitted import (
+    from eval_toolkit.inference.refitted_thresholds import (
         ThresholdedMetricFn,
         ThresholdFn,
         paired_bootstrap_op_point_diff,
     )
+    from eval_toolkit.inference.resample_blocks import Block
     from eval_toolkit.inference.results import (
         DEFAULT_CONFIDENCE,
         DEFAULT_METHOD,
@@ -134,7 +135,6 @@ if TYPE_CHECKING:
         Interval,
         PairedBootstrapCI,
     )
-    from eval_toolkit.inference.rotations import RotationTest, rotation_test
     from eval_toolkit.inference.sequences import ConfidenceSequence, confidence_sequence
     from eval_toolkit.inference.statistics import MetricFn
     from eval_toolkit.inference.survival import SurvivalCurve, SurvivalMethod, kaplan_meier
@@ -284,9 +284,9 @@ __getattr__ = names_on_use(
     __name__,
     {
         "agreement": "alpha_interval clustered_rate kappa_interval",
-        "attempts": "AttemptsDesign",
-        "bands": "CurveBand pr_band roc_band",
-        "blocks": "Block",
+        "attempts_design": "AttemptsDesign",
+        "curve_bands": "CurveBand pr_band roc_band",
+        "resample_blocks": "Block",
         "bootstrap": "bootstrap_ci cluster_bootstrap_ci",
         "bound_planning": "BoundSize n_for_bound",
         "clustered": "ClusteredOLS cluster_robust_se ols_cluster",
@@ -315,7 +315,7 @@ __getattr__ = names_on_use(
         "macro": "MacroMean macro_mean",
         "mean_intervals": "mean_interval",
         "means": "MeanSE PairedMeanResult mean_se paired_mean_diff t_interval",
-        "missing": "MissingBounds bounded_macro_mean bounded_mean missing_bounds",
+        "missing_outcomes": "MissingBounds bounded_macro_mean bounded_mean missing_bounds",
         "multiplicity": "CorrectionMethod bonferroni_correct correct_p_values fdr_bh_correct",
         "paired": "bootstrap_p_value paired_bootstrap_diff paired_bootstrap_ece_diff paired_mde",
         "paired_intervals": "mover_interval",
@@ -328,18 +328,18 @@ __getattr__ = names_on_use(
             "Plan groups_in_strata_plan groups_plan label_group_plan label_stratified_plan "
             "rows_plan two_level_plan"
         ),
-        "prepared": "Columns Needs Term",
+        "columns": "Columns Needs Term",
         "proportions": (
             "ProportionInterval WilsonInterval agresti_coull_interval beta_binomial_interval "
             "clopper_pearson_interval jeffreys_interval score_interval wilson_interval"
         ),
         "raters": "AgreementMatrix JudgeAgreement agreement_matrix judge_agreement",
-        "refitted": "ThresholdFn ThresholdedMetricFn paired_bootstrap_op_point_diff",
+        "refitted_thresholds": "ThresholdFn ThresholdedMetricFn paired_bootstrap_op_point_diff",
         "results": (
             "DEFAULT_CONFIDENCE DEFAULT_METHOD DEFAULT_N_RESAMPLES BootstrapCI Interval "
             "PairedBootstrapCI"
         ),
-        "rotations": "RotationTest rotation_test",
+        "position_bias": "RotationTest rotation_test",
         "sequences": "ConfidenceSequence confidence_sequence",
         "statistics": "MetricFn",
         "survival": "SurvivalCurve SurvivalMethod kaplan_meier",

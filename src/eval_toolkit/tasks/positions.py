@@ -17,8 +17,8 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMe
 from eval_toolkit.graders.choices import ChoicePosition
 from eval_toolkit.inference import mcnemar_test, paired_mean_diff, sign_flip_test
 from eval_toolkit.inference.paired_proportions import tango_interval
+from eval_toolkit.inference.position_bias import RotationTest, rotation_test
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, Interval, in_own_order
-from eval_toolkit.inference.rotations import RotationTest, rotation_test
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.scorecards import MetricResult, Records, summarise

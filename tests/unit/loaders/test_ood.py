@@ -147,7 +147,7 @@ def test_names_that_do_not_tell_the_format_and_redirects(server, manifest, tmp_p
         assert len(ood_dataset_from_manifest(path, cache_dir=cache)) == 3
     path = manifest(demo={"url": f"{server.base}/download", "sha256": DIGEST})
     with pytest.raises(
-        InvalidInputError, match=r"slice 'demo': .*cannot tell the format .*, or pass `format`"
+        InvalidInputError, match=r"slice 'demo': .*cannot infer the format .*, or pass `format`"
     ):
         ood_dataset_from_manifest(path, cache_dir=cache)
 

@@ -15,7 +15,7 @@ from eval_toolkit.errors import (
     UndefinedMetricError,
 )
 from eval_toolkit.inference import tango_interval
-from eval_toolkit.inference.rotations import rotation_test
+from eval_toolkit.inference.position_bias import rotation_test
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records

@@ -18,11 +18,11 @@ _MOST_ROWS = 25
 _MOST_COLUMNS = 12
 _MOST_ITEMS = 6
 _MOST_CHARACTERS = 60
-"""Maximum length of a text in a `repr`."""
+"""Maximum length of a string in a `repr`."""
 
 
 class Displayed:
-    """Mixin for results that notebooks display as a table of their fields.
+    """Mixin that displays a result's fields as a table in notebooks.
 
     Examples
     --------
@@ -52,12 +52,12 @@ class Displayed:
 
 
 class Tabled(Displayed):
-    """Mixin for tabular results: all formats are derived from `rows`."""
+    """Mixin for tabular results; all formats are derived from `rows`."""
 
     __slots__ = ()
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one flat dict per row; all output formats are derived from them."""
+        """Return one flat dict per row."""
         raise NotImplementedError
 
     def _as_table(self) -> Table:
@@ -99,7 +99,7 @@ def _text(table: Table) -> str:
 
 
 def _cut(table: Table) -> Table:
-    """Return a table truncated to its first rows; the last row gives the number omitted."""
+    """Truncate a table; the last row states the number of omitted rows."""
     more = len(table.rows) - _MOST_ROWS
     if more <= 0:
         return table
@@ -157,7 +157,7 @@ def _is_record(value: Any) -> bool:
 
 
 def _tables(result: Any) -> list[Table]:
-    """Return the fields of a result as a table, and one table for each list of results."""
+    """Return a table of a result's fields, and one table for each list of results."""
     facts: list[tuple[str, Cell]] = []
     tables: list[Table] = []
     for name, value in _fields(result):
@@ -174,7 +174,7 @@ def _tables(result: Any) -> list[Table]:
 
 
 def _records_in(value: Any) -> list[tuple[str, Any]]:
-    """Return the results in a field by name or number, if it holds several."""
+    """Return the results contained in a field, by name or number."""
     if isinstance(value, Mapping):
         found = [(str(key), item) for key, item in value.items()]
     elif isinstance(value, list | tuple) and not _is_record(value):
@@ -196,7 +196,7 @@ def _record_table(name: str, records: list[tuple[str, Any]]) -> Table:
 
 
 def _cell(value: Any) -> Cell:
-    """Return a value as a cell: a number, a short text, or an empty cell for None."""
+    """Convert a value to a cell: a number, a short string, or an empty cell for None."""
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""Tables as HTML; all text is escaped and truncated, and hidden characters are made visible."""
+"""Tables as HTML; text is escaped and truncated, and hidden characters are made visible."""
 
 import html
 import re
@@ -10,7 +10,7 @@ from eval_toolkit._internal.words import visible
 
 _MOST_IN_A_NOTEBOOK = 300
 _LONG = 24
-"""Texts longer than this get a wide column."""
+"""Minimum text length for a wide column."""
 _BETWEEN = re.compile(r"[_/](?=\w)")
 _CLASSES = {
     "good": "better",
@@ -33,7 +33,7 @@ def html_text(text: object, limit: int = 2000) -> str:
 
 
 def bare_html_table(table: Table) -> str:
-    """Return a table without classes or colours, for notebooks with their own theme.
+    """Return an unstyled table, for notebooks with their own theme.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def _short(text: object) -> str:
 def html_table(table: Table, *, sortable: bool = False) -> str:
     """Return a table in a scrollable box, styled for the report.
 
-    With ``sortable``, the script of the report makes it sortable.
+    With ``sortable``, the report's script makes it sortable.
 
     Examples
     --------
@@ -118,6 +118,6 @@ def _content(cell: Cell) -> str:
 
 
 def _breakable(cell: Cell) -> str:
-    """Return a name with line-break opportunities between its words."""
+    """Insert line-break opportunities between the words of a name."""
     shown = _content(cell)
     return _BETWEEN.sub(r"\g<0><wbr>", shown) if isinstance(cell, Text) else shown

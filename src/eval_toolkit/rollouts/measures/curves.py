@@ -233,7 +233,7 @@ class Place:
 
     def _whatever_happened(self, n_errors: int, censored: int) -> dict[str, Any]:
         """Return the rate under each error policy, and its bounds."""
-        from eval_toolkit.inference.missing import bounded_mean
+        from eval_toolkit.inference.missing_outcomes import bounded_mean
 
         records = self.curve.seen.records
         low, high = self.curve.between(self.turn)

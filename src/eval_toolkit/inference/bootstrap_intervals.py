@@ -10,7 +10,6 @@ import numpy as np
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference.blocks import Block
 from eval_toolkit.inference.calibration_intervals import (
     INTERVAL_REASON,
     SMOOTH_REASON,
@@ -21,14 +20,8 @@ from eval_toolkit.inference.calibration_intervals import (
 )
 from eval_toolkit.inference.calibration_statistics import CalibrationError, SmoothError
 from eval_toolkit.inference.column_statistics import CallableStatistic, ColumnStatistic, Statistic
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.distributions import ROUNDING, critical_value
-from eval_toolkit.inference.engine import (
-    Executor,
-    Problem,
-    check_executor,
-    delete_blocks,
-    replicate,
-)
 from eval_toolkit.inference.intervals import (
     METHODS,
     basic_interval,
@@ -42,7 +35,14 @@ from eval_toolkit.inference.plans import (
     label_group_plan,
     label_stratified_plan,
 )
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.resample_blocks import Block
+from eval_toolkit.inference.resampling import (
+    Executor,
+    Problem,
+    check_executor,
+    delete_blocks,
+    replicate,
+)
 from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.inference.score_intervals import (
     TRUSTED,
@@ -55,7 +55,7 @@ from eval_toolkit.inference.score_intervals import (
 from eval_toolkit.inference.studentized import studentized_interval
 
 MAX_UNDEFINED = 0.05
-"""Maximum share of undefined resamples; above it, resampling is stratified by label."""
+"""Maximum fraction of undefined resamples; above it, resampling is stratified by label."""
 
 EXACT = ("exact-degenerate",)
 FEW_RESAMPLES = "too few resamples to estimate the tails"
@@ -80,7 +80,7 @@ def bootstrap_problem(
     samples: FloatArray | None = None,
     points: Sequence[Sequence[float | UndefinedMetricError]] | None = None,
 ) -> list[list[BootstrapCI | UndefinedMetricError]]:
-    """Return an interval, or the error that explains its absence, per system and statistic.
+    """Return an interval, or the error explaining why there is none, per system and statistic.
 
     Without a ``method``, each statistic gets its default interval from `score_intervals`;
     replicates are drawn only if needed. ``samples`` and ``points`` may contain precomputed
@@ -120,7 +120,7 @@ def bootstrap_problem(
 
 
 def has_enough_units(plan: Plan) -> bool:
-    """Return whether there are enough units for resampling; closed forms need none."""
+    """Return whether there are enough units for resampling; closed forms always have enough."""
     if plan.kind == "label-groups":
         return int(np.diff(plan.strata).min()) > 1
     return int(plan.strata[-1]) >= MIN_UNITS
@@ -155,7 +155,7 @@ def finite(value: float, name: str) -> float:
 
 
 def drawn_by_label(problem: Problem) -> Problem | None:
-    """Return the problem with labels resampled separately; None if they are or cannot be."""
+    """Return the problem with stratified labels; None if already stratified or impossible."""
     if problem.labels.all() or not problem.labels.any():  # a single class
         return None
     if problem.plan.kind == "rows":
@@ -178,7 +178,7 @@ def undefined_error(statistic: Statistic, undefined: int, n: int) -> UndefinedMe
 
 
 class _Distance(ColumnStatistic):
-    """Distance between the calibration gaps of a resample and those of the data."""
+    """Distances between the calibration gaps of each resample and of the data."""
 
     def __init__(self, error: CalibrationError) -> None:
         self.error = error
@@ -196,7 +196,7 @@ class _Distance(ColumnStatistic):
 def _replicate_with_distances(
     problem: Problem, n_resamples: int, executor: Executor | None
 ) -> tuple[FloatArray, dict[int, FloatArray]]:
-    """Return the replicates, and distances for grouped calibration errors."""
+    """Return the replicates, and the distances used for grouped calibration errors."""
     errors = [calibration_statistic(statistic) for statistic in problem.statistics]
     found = {row: error for row, error in enumerate(errors) if error is not None}
     rows = [] if labels_suffice(problem.plan) else list(found)
@@ -209,7 +209,7 @@ def _replicate_with_distances(
 
 
 def _reads_draws(statistic: Statistic, plan: Plan, method: str | None) -> bool:
-    """Return whether the interval of a statistic uses replicates."""
+    """Return whether the interval for a statistic uses replicates."""
     if calibration_statistic(statistic) is not None:
         return not labels_suffice(plan)
     return method is not None or not has_closed_form(statistic, plan)
@@ -218,7 +218,7 @@ def _reads_draws(statistic: Statistic, plan: Plan, method: str | None) -> bool:
 def _replicate_some(
     problem: Problem, rows: list[int], n_resamples: int, executor: Executor | None
 ) -> tuple[FloatArray, dict[int, FloatArray]]:
-    """Return the replicates of the selected statistics, NaN for the others, and their distances."""
+    """Return the replicates of the selected statistics (NaN elsewhere) and their distances."""
     samples = np.full((len(problem.data), len(problem.statistics), n_resamples), np.nan)
     if not rows:
         return samples, {}
@@ -228,7 +228,7 @@ def _replicate_some(
 
 
 class _Intervals:
-    """Computes the interval of one statistic from its replicates, reusing common results."""
+    """Computes the interval for one statistic from its replicates, reusing common results."""
 
     def __init__(
         self,
@@ -309,7 +309,7 @@ class _Intervals:
     def _bounds(
         self, scorer: int, row: int, point: float, samples: FloatArray
     ) -> tuple[float, float, str, str]:
-        """Return the bounds, their method, and the reason if it is not the requested one."""
+        """Return the bounds, the method, and the reason if another method was requested."""
         statistic = self.problem.statistics[row]
         error = calibration_statistic(statistic)
         if error is not None:
@@ -354,7 +354,7 @@ class _Intervals:
         return *corrected, "BCa", few
 
     def _caution(self, scorer: int, row: int) -> str:
-        """Return why quantiles of the replicates are unreliable; "" if they are reliable."""
+        """Return why quantiles of the replicates are unreliable, or ""."""
         if self.n_resamples * (1.0 - self.confidence) < 1.0:
             return FEW_RESAMPLES
         statistic = self.problem.statistics[row]
@@ -366,12 +366,12 @@ class _Intervals:
         )
         if not self.problem.plan.is_independent:
             what = what.replace("rows", "groups")
-        return f"{effective:.3g} {what}: bootstrap intervals may cover less than their level"
+        return f"{effective:.3g} {what}: bootstrap coverage may be below the nominal level"
 
     def _by_standard_error(
         self, scorer: int, row: int, point: float, samples: FloatArray
     ) -> tuple[float, float, str, str]:
-        """Return Student's t interval of an unbounded metric on few rows."""
+        """Return Student's t interval for an unbounded metric on few rows."""
         statistic = self.problem.statistics[row]
         effective = effective_rows(statistic, self.problem.data[scorer], self.problem.plan)
         df = max(1.0, effective - 1.0)
@@ -380,7 +380,7 @@ class _Intervals:
         return *ends, "bootstrap SE, t", ""
 
     def _degenerate(self, scorer: int, row: int, point: float) -> tuple[float, float, str, str]:
-        """Return the interval of a statistic whose replicates are all equal."""
+        """Return the interval for a statistic with identical replicates."""
         statistic, data, plan = (
             self.problem.statistics[row],
             self.problem.data[scorer],
@@ -397,7 +397,7 @@ class _Intervals:
     def _norm_ball(
         self, scorer: int, row: int, point: float, samples: FloatArray, error: CalibrationError
     ) -> tuple[float, float, str, str]:
-        """Return the interval of a calibration error, which is biased upwards."""
+        """Return the interval for a calibration error, which is biased upwards."""
         problem = self.problem
         low, high = calibration_interval(
             error,
@@ -425,7 +425,7 @@ class _Intervals:
         return low, high, "norm-ball", reason
 
     def _left_out(self, scorer: int, row: int) -> FloatArray:
-        """Return leave-one-out values: in closed form for rows, by blocks otherwise."""
+        """Return leave-one-out values: closed-form for rows, leave-one-block-out otherwise."""
         if self.problem.plan.kind in ("rows", "label-stratified"):
             values = self.problem.statistics[row].leave_one_out(self.problem.data[scorer])
             if values is not None:

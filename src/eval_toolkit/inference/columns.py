@@ -1,4 +1,4 @@
-"""Named columns of one system, sorted at most once: labels and scores, numbers, texts."""
+"""Named columns of one system (labels, scores, numbers, strings), sorted at most once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["SCORED", "Columns", "Needs", "Once", "Summand", "Term"]
 
 SCORED = ("label", "score")
-"""The columns of scored rows."""
+"""Names of the columns of scored rows."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class Term:
         return self.apply(data.__getitem__)
 
     def apply(self, read: Callable[[str], NDArray[Any]]) -> FloatArray:
-        """Return one number per row, given columns accessible by name."""
+        """Return one number per row of a mapping of columns."""
         return np.asarray(self.function(*map(read, self.columns)), dtype=np.float64)
 
 
 Summand: TypeAlias = str | Term
-"""Column name or term that is summed over a resample."""
+"""Column name or term to be summed over a resample."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class Needs:
 
 
 class Once:
-    """Cache of values shared by several statistics."""
+    """Cache shared by several statistics."""
 
     _made: dict[Hashable, FloatArray]
 
@@ -80,8 +80,8 @@ class Once:
 class Columns(Once):
     """Named columns of equal length and any type, from which statistics are computed.
 
-    Rows are sorted at most once, by the column ``rank``. Without one they keep their order, and
-    sums run from the last row to the first.
+    Rows are sorted at most once, by the column ``rank``. Without it they keep their order, and sums
+    run from the last row to the first.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class Columns(Once):
 
     @classmethod
     def scored(cls, labels: BoolArray, scores: FloatArray) -> Columns:
-        """Return the usual columns: labels, and scores that rank the rows."""
+        """Build the usual columns: labels, and scores that rank the rows."""
         return cls({"label": labels, "score": scores}, "score")
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -178,11 +178,11 @@ class Columns(Once):
         return [one for one in self.values.values() if all(one is not other for other in known)]
 
     def take(self, rows: IntArray) -> Columns:
-        """Return rows by index, in the given order and with repeats."""
+        """Return rows by index, in this order and possibly repeated."""
         return Columns({name: column[rows] for name, column in self.values.items()}, self.rank)
 
     def reordered(self, order: IntArray) -> Columns:
-        """Return the rows in another order; cached values that depend on ranks only are kept."""
+        """Return the rows in another order, keeping cached values that depend only on ranks."""
         new = self.take(order)
         kept = {"n_positive", "sorted_labels", "sorted_scores", "groups", "has_ties"}
         new.__dict__.update({k: made for k, made in self.__dict__.items() if k in kept})

@@ -1,4 +1,4 @@
-"""Resampling engine: common resamples for all statistics and systems of a call."""
+"""Resampling engine: all statistics and systems of a call share the same resamples."""
 
 import functools
 import math
@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from eval_toolkit._internal.kernel import LANES
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference.blocks import Block, View
 from eval_toolkit.inference.column_statistics import (
     CallableStatistic,
     Statistic,
     columns_of,
     seconds_of,
 )
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.executors import Executor
 from eval_toolkit.inference.plans import Plan
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.resample_blocks import Block, View
 from eval_toolkit.inference.statistics import AtThreshold
 
 __all__ = ["Executor", "Problem", "called", "delete_blocks", "replicate", "spread"]
@@ -41,7 +41,7 @@ _Part = TypeVar("_Part")
 class Problem:
     """Columns of one or more systems, their statistics, the plan and the seed.
 
-    Rows of all systems are the same units in the same order, so that resamples are shared.
+    All systems have the same units in the same order, so resamples can be shared.
     """
 
     data: tuple[Columns, ...]
@@ -65,7 +65,7 @@ class Problem:
         plan: Plan,
         seed: int,
     ) -> "Problem":
-        """Return the standard problem for one or more scorers on the same labels."""
+        """Return the problem for one or more scorers on the same labels."""
         data = tuple(Columns.scored(labels, scores) for scores in scorers)
         return cls(data, tuple(statistics), plan, seed)
 
@@ -89,7 +89,7 @@ class Problem:
 
     @property
     def cells_suffice(self) -> bool:
-        """Whether all statistics depend only on confusion counts, so that no rows need be drawn."""
+        """Whether all statistics depend only on confusion counts, so rows need not be drawn."""
         return (
             len(self.data) == 1
             and self.plan.is_plain_rows
@@ -103,8 +103,8 @@ class Problem:
     def in_canonical_order(self) -> "Problem":
         """Return the problem with its rows ordered by content.
 
-        Resamples are drawn by position, so that the intervals would otherwise depend on the row
-        order. Identical rows are interchangeable.
+        Resamples are drawn by position; without a canonical order, intervals would depend on the
+        row order. Identical rows are interchangeable.
         """
         if self.plan.members is not None or self.cells_suffice:  # order is irrelevant
             return self
@@ -136,7 +136,7 @@ class Problem:
         return replace(self, statistics=tuple(statistics))
 
     def only(self, scorer: int, row: int) -> "Problem":
-        """Return the problem of one system and one statistic, with the same layout."""
+        """Return the problem restricted to one system and one statistic, with the same layout."""
         part = replace(self, data=(self.data[scorer],), statistics=(self.statistics[row],))
         part.__dict__["views"] = (self.views[scorer],)
         return part
@@ -151,7 +151,7 @@ class Problem:
         return out
 
     def draw_order(self) -> dict[str, NDArray[np.int32]]:
-        """Return the order in which counts are drawn, if it differs from that of the units."""
+        """Return the order in which counts are drawn, if it differs from the order of the units."""
         first = self.views[0]
         if not first.in_rank_order:
             return {}
@@ -187,10 +187,9 @@ def replicate(
 
 
 def called(n_rows: int, seconds: float = 0.0) -> float:
-    """Return the cost of a Python function call on this many rows, in kernel rows.
+    """Convert the duration of a Python function call to an equivalent number of kernel rows.
 
-    ``seconds`` is the duration of a call on the data; it affects the division into tasks, not
-    results.
+    ``seconds`` is the duration of a call on the data; it affects only the size of tasks.
     """
     return max(_CALL + _CALL_PER_ROW * n_rows, _ROWS_PER_SECOND * seconds)
 
@@ -209,11 +208,11 @@ def spread(
     work: float,
     executor: Executor | None,
 ) -> list[_Part]:
-    """Return the results of ``run`` for all blocks in order, computed in tasks.
+    """Run all blocks, in tasks if there is an executor, and return the results in order.
 
-    ``run`` takes the first resample of some blocks; with its result it must be picklable. ``work``
-    is the cost of a block in kernel rows: tasks take at least 0.1 s, and a single one runs in this
-    process. The executor is not shut down.
+    ``run`` is called with the first resamples of some blocks; it and its result must be picklable.
+    ``work`` is the cost of a block in kernel rows. Tasks take at least 0.1 s; a single task runs in
+    this process. The executor is not shut down.
 
     Raises
     ------
@@ -263,7 +262,7 @@ def _replicate_blocks(
 
 
 def _with_own_failures(problem: Problem) -> Problem:
-    """Return the problem with statistics that record exceptions of this task only."""
+    """Return the problem with statistics that record only this task's exceptions."""
     own = tuple(
         replace(one) if isinstance(one, CallableStatistic) else one for one in problem.statistics
     )
@@ -275,7 +274,7 @@ def _with_own_failures(problem: Problem) -> Problem:
 
 
 def _replicate_cells(problem: Problem, n_resamples: int) -> FloatArray:
-    """Draw the number of rows between thresholds by class, which is equivalent to drawing rows."""
+    """Draw the number of rows between thresholds per class, which is equivalent to drawing rows."""
     data = problem.data[0]
     thresholds = sorted({s.threshold for s in problem.statistics}, reverse=True)  # type: ignore[attr-defined]
     tp = np.array([0, *(data.confusion(t).tp for t in thresholds), data.n_positive])
@@ -294,7 +293,7 @@ def _replicate_cells(problem: Problem, n_resamples: int) -> FloatArray:
 
 
 def delete_blocks(problem: Problem) -> FloatArray:
-    """Return the statistics with each of at most 192 blocks of units left out.
+    """Return leave-one-block-out values for at most 192 blocks of units.
 
     Units are assigned to blocks by a golden-ratio sequence, so that blocks are balanced on sorted
     or periodic data. Returns shape (systems, statistics, blocks).

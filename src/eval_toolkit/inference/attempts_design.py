@@ -55,10 +55,10 @@ class AttemptsDesign(Displayed):
 
     Notes
     -----
-    Items needed are ``(z_{1−α/2} + z_{power})² (ω² + σ_A²/K_A + σ_B²/K_B) / δ²`` [1]_, with ω the
-    ``item_sd`` of differences, σ the ``within_sd`` and K the attempts; plus z²/2 for the estimated
-    spread, as in `n_for_power`. More attempts help until ω dominates. The effect δ is the true one,
-    not the one measured by the judge.
+    The number of items is ``(z_{1−α/2} + z_{power})² (ω² + σ_A²/K_A + σ_B²/K_B) / δ²`` [1]_, with ω
+    the ``item_sd`` of differences, σ the ``within_sd`` and K the attempts; plus z²/2 for the
+    estimated spread, as in `n_for_power`. More attempts help until ω dominates. The effect δ is the
+    true one, not the one measured by the judge.
 
     References
     ----------
@@ -175,7 +175,7 @@ class AttemptsDesign(Displayed):
         return items + first + second
 
     def _within(self, effect: float, system: int) -> float:
-        """Return the variance of one system's item mean that is due to attempts."""
+        """Return the part of an item mean's variance that is due to attempts."""
         attempts = _both(self.attempts)[system]
         if self.proportion is None:
             sd = _both(self.within_sd)[system]
@@ -213,7 +213,7 @@ class AttemptsDesign(Displayed):
         Returns
         -------
         SampleSize
-            Required items and clusters; per system in the independent design.
+            Required numbers of items and clusters; per system in the independent design.
 
         Raises
         ------
@@ -299,7 +299,7 @@ def _nearest(enough: Callable[[float], bool], far: float) -> float:
 
 
 def _both(value: Any) -> tuple[Any, Any]:
-    """Return the values for A and B, given one value or two."""
+    """Expand one value, or a pair of values, to the values for A and B."""
     if not isinstance(value, tuple):
         return value, value
     if len(value) != 2:

@@ -1,7 +1,7 @@
-"""Verification of Parquet pages: checksums, if stored, and decompressed size.
+"""Verification of Parquet pages: checksums (if stored) and decompressed size.
 
-duckdb reads the footer but does not verify checksums. Page headers are structs in Thrift's compact
-protocol, of which three numbers are needed.
+duckdb does not verify checksums. Page headers are structs in Thrift's compact protocol, of which
+three integers are needed.
 """
 
 import glob
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     import duckdb
 
 _HEADER = 1 << 12
-"""Number of header bytes read at first; statistics can make a header longer."""
+"""Initial number of header bytes to read; headers with statistics are longer."""
 _LONGEST_HEADER = 1 << 20
 _CELLS = 50_000_000
-"""Number of values allowed in any file; larger files are limited to `limits.RATIO` per byte."""
+"""Number of values allowed in any file; beyond it, at most `limits.RATIO` values per byte."""
 _KIND, _PACKED, _CRC = 1, 3, 4
 """Field ids of a page header: page type, compressed size, and checksum."""
 _ABOUT = {0: 5, 2: 7, 3: 8}
-"""Field id of the type-specific header for each page type (data, dictionary, data version 2)."""
+"""Field id of the type-specific header, by page type (data, dictionary, data v2)."""
 _DICTIONARY, _N_VALUES = 2, 1
 
 
 def check_pages(con: "duckdb.DuckDBPyConnection", path: Path) -> None:
     """Raise if the pages of a Parquet file are corrupt or decompress to too many values.
 
-    Every page must match its checksum, all pages of a column or none have one, the number of values
-    must be that of the footer, and the file must not have far more values than bytes.
+    Every page must match its checksum, either all or no pages of a column must have one, the number
+    of values must match the footer, and the number of values per byte is limited.
     """
     chunks = con.execute(
         "SELECT path_in_schema, num_values, dictionary_page_offset, data_page_offset, "
@@ -97,7 +97,7 @@ def _n_values(fields: dict[int, Any]) -> int:
 
 
 def _page_header(file: BinaryIO, at: int, end: int) -> tuple[dict[int, Any], int]:
-    """Return the integer fields of a page header by field id, and the offset of the data."""
+    """Return the integer fields of a page header by field id, and the data offset."""
     n = _HEADER
     while True:
         file.seek(at)
@@ -111,7 +111,7 @@ def _page_header(file: BinaryIO, at: int, end: int) -> tuple[dict[int, Any], int
 
 
 class _Compact:
-    """Minimal reader of Thrift's compact protocol for page headers; keeps only numbers."""
+    """Minimal reader for Thrift's compact protocol; keeps only numbers."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

@@ -8,7 +8,7 @@ from scipy import stats
 
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference import t_interval, wilson_interval
-from eval_toolkit.inference.missing import bounded_mean, missing_bounds
+from eval_toolkit.inference.missing_outcomes import bounded_mean, missing_bounds
 
 
 class TestLimits:

@@ -1,4 +1,4 @@
-"""Differences at thresholds that are refitted on every resample."""
+"""Differences between scorers at thresholds refitted on every resample."""
 
 import functools
 import math
@@ -14,10 +14,10 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.kernel import LANES
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InfeasibleError, InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference.assemble import finite
-from eval_toolkit.inference.engine import Executor, called, spread
+from eval_toolkit.inference.bootstrap_intervals import finite
 from eval_toolkit.inference.paired import paired_result
 from eval_toolkit.inference.plans import Plan, rows_plan
+from eval_toolkit.inference.resampling import Executor, called, spread
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     DEFAULT_N_RESAMPLES,
@@ -48,11 +48,11 @@ def paired_bootstrap_op_point_diff(
     rng: SeedLike = None,
     executor: Executor | None = None,
 ) -> PairedBootstrapCI:
-    """Return metric(B) − metric(A) at thresholds that are refitted on every resample.
+    """Return metric(B) − metric(A) at thresholds refitted on every resample.
 
-    Validation and test rows are drawn independently. On each draw both scorers refit their
-    threshold on the same validation rows and are measured on the same test rows, so that the
-    interval includes the uncertainty of choosing the threshold.
+    Validation and test rows are drawn independently. On each draw, both thresholds are refitted on
+    the same validation rows and both scorers evaluated on the same test rows, so that the interval
+    includes the uncertainty of threshold selection.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def paired_bootstrap_op_point_diff(
     Returns
     -------
     PairedBootstrapCI
-        Interval of the difference; ``n_resamples`` counts the usable resamples. With fewer than 30
+        Interval for the difference; ``n_resamples`` counts the usable resamples. With fewer than 30
         rows of a class, ``reason`` warns that the coverage of bootstrap quantiles may be too low.
 
     Raises
@@ -130,13 +130,13 @@ def paired_bootstrap_op_point_diff(
     fewest = min(val.fewest, test.fewest)
     if fewest >= TRUSTED or found.reason:
         return found
-    reason = f"{fewest} rows of one class: bootstrap intervals may cover less than their level"
+    reason = f"{fewest} rows of one class: bootstrap coverage may be below the nominal level"
     return replace(found, reason=reason)
 
 
 @dataclass(frozen=True)
 class _TwoScorers:
-    """Labels of one part of the data, with the scores of two scorers."""
+    """Labels and the scores of two scorers on one part of the data."""
 
     y: IntArray
     scores: tuple[FloatArray, FloatArray]

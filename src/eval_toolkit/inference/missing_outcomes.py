@@ -1,4 +1,4 @@
-"""Bounds of a mean with missing outcomes, without assumptions about them."""
+"""Assumption-free bounds for a mean with missing outcomes."""
 
 import math
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ __all__ = ["MissingBounds", "bounded_macro_mean", "bounded_mean", "missing_bound
 
 _HALVINGS = 60
 _ADDED = 2
-"""Number of units added at either bound, as by Agresti and Coull for rates."""
+"""Number of units added at each bound (as in Agresti and Coull)."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingBounds(Displayed):
-    """Range of a mean over all possible values of the missing outcomes.
+    """Range of a mean over all possible missing outcomes.
 
     Examples
     --------
@@ -37,9 +37,9 @@ class MissingBounds(Displayed):
     """
 
     low: float
-    """The mean if every missing outcome were the smallest possible value."""
+    """Mean if every missing outcome were the smallest possible value."""
     high: float
-    """The mean if every missing outcome were the largest possible value."""
+    """Mean if every missing outcome were the largest possible value."""
     ci: Interval[float]
     """Interval that covers the mean at the stated confidence, for any values of the missing
     outcomes; method "wilson", "t" or "macro", with Imbens and Manski's critical value."""
@@ -82,7 +82,7 @@ def missing_bounds(
     groups: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> MissingBounds:
-    """Bound the mean of bounded values, some of which are missing for any reason.
+    """Bound the mean of bounded values if some of them are missing.
 
     Parameters
     ----------
@@ -93,8 +93,8 @@ def missing_bounds(
     bounds : tuple of float, default (0, 1)
         Smallest and largest possible value.
     groups : array-like of shape (n,), optional
-        Group of each unit; units in the same group are not independent. Missing outcomes count as
-        separate groups.
+        Group of each unit; units in the same group are not independent. Each missing outcome counts
+        as a separate group.
     confidence : float, default 0.95
         Confidence level of the interval.
 
@@ -106,16 +106,16 @@ def missing_bounds(
     Raises
     ------
     InvalidInputError
-        If there is no unit at all, a value lies outside its bounds, or the bounds are not finite.
+        If there is no unit at all, a value is outside its bounds, or the bounds are not finite.
 
     Notes
     -----
     The interval extends from C standard errors below the lower bound to C standard errors above the
     upper bound. The mean can be close to only one of the bounds, so C decreases from the two-sided
-    critical value (nothing is missing) to the one-sided one (wide region) [2]_. For binary outcomes
-    of independent units, Wilson's ends at the corresponding level are used instead. For other
-    values C is taken from Student's t, and each end is the outer one of this interval and the same
-    with two units added at either bound, so that equal values (or groups) do not imply certainty.
+    critical value (nothing missing) to the one-sided critical value (wide region) [2]_. For binary
+    outcomes of independent units, the Wilson bounds at the corresponding level are used instead.
+    For other values, C is taken from Student's t, and the interval is extended to include the one
+    with two units added at each bound, so that equal values (or groups) do not imply certainty.
 
     References
     ----------
@@ -149,7 +149,7 @@ def bounded_mean(
     groups: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> MissingBounds:
-    """Bound a mean of values that are each known up to an interval.
+    """Bound the mean of interval-valued data.
 
     Parameters
     ----------
@@ -161,12 +161,12 @@ def bounded_mean(
     Returns
     -------
     MissingBounds
-        ``n_missing`` counts the units whose value is not known.
+        ``n_missing`` is the number of units with unknown value.
 
     Raises
     ------
     InvalidInputError
-        If the arrays are empty or not equally long, or a lower end lies above the upper.
+        If the arrays are empty or differ in length, or a lower value is above the upper value.
 
     Examples
     --------
@@ -206,7 +206,7 @@ def bounded_macro_mean(
     groups: Sequence[ArrayLike] | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> MissingBounds:
-    """Bound the mean over equally weighted parts of values known up to intervals.
+    """Bound the mean over equally weighted parts of interval-valued data.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def bounded_macro_mean(
     Returns
     -------
     MissingBounds
-        Its ends are those of `macro_mean` at Imbens and Manski's level.
+        Interval of `macro_mean` at Imbens and Manski's level.
 
     Examples
     --------
@@ -299,7 +299,7 @@ def _student_ends(
 
 
 def _padded(values: FloatArray, groups: ArrayLike | None, bounds: tuple[float, float]) -> MeanSE:
-    """Return the mean with two units, or groups of typical size, added at a bound."""
+    """Return the mean after adding two units (or typical groups) at a bound."""
     if groups is None:
         return mean_se(np.concatenate([values, np.repeat(bounds, _ADDED)]))
     codes, n_groups = validation.group_codes(groups, len(values))

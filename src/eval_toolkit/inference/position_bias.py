@@ -1,4 +1,4 @@
-"""Permutation test for position bias, from choices under every rotation."""
+"""Permutation test for position bias from answers under all rotations of the choices."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -21,7 +21,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RotationTest(Displayed):
-    """Result of a test of whether choices are uniform over positions.
+    """Result of a test for position bias.
 
     Examples
     --------
@@ -33,11 +33,11 @@ class RotationTest(Displayed):
     """Pearson's chi-square of the picks per position."""
     p_value: float
     picks: tuple[int, ...]
-    """Number of picks of each position, over units and rotations."""
+    """Number of times each position was picked, over units and rotations."""
     expected: tuple[float, ...]
     n_units: int
     n_inconsistent: int
-    """Number of units whose choice differs between rotations; the others are uninformative."""
+    """Number of units whose choice differs between rotations; other units are uninformative."""
     n_permutations: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -49,11 +49,11 @@ class RotationTest(Displayed):
 def rotation_test(
     picked: Sequence[Sequence[int]], *, n_permutations: int = 4999, seed: SeedLike = None
 ) -> RotationTest:
-    """Test whether choices depend on position, given answers under every rotation.
+    """Test whether picks depend on position, given answers under every rotation.
 
     Rotation r moves the first r of k choices to the end: position p holds the choice ``(p + r) mod
-    k``. Without a preference for positions, the choices that a unit picks are exchangeable over the
-    rotations, so they are permuted within units.
+    k``. Without a position preference, a unit's picks are exchangeable over rotations, so they are
+    permuted within units.
 
     Parameters
     ----------
@@ -67,8 +67,8 @@ def rotation_test(
     Returns
     -------
     RotationTest
-        With ``p_value`` at least 1 / (n_permutations + 1). A unit that picks the same choice under
-        all rotations picks every position once, whatever the permutation.
+        ``p_value`` is at least 1 / (n_permutations + 1). A unit that picks the same choice under
+        all rotations picks every position once under any permutation.
 
     Raises
     ------
@@ -79,12 +79,12 @@ def rotation_test(
 
     Notes
     -----
-    A chi-square test that treats all picks as independent is not valid here: consistent units make
-    the counts more even than chance would.
+    A chi-square test that treats all picks as independent is invalid: consistent units make the
+    counts more even than chance.
 
     Examples
     --------
-    Twenty units of two choices, always the first position:
+    Twenty units with two choices; the first position is always picked:
 
     >>> rotation_test([[0, 0]] * 20).p_value
     0.0002
@@ -143,7 +143,7 @@ def _unit(row: int, given: Sequence[int]) -> IntArray:
 
 
 def _positions(content: IntArray) -> FloatArray:
-    """Return the counts by position for contents of shape (draws, units, k)."""
+    """Return the number of picks per position for picks of shape (draws, units, k)."""
     k = content.shape[2]
     positions = (content - np.arange(k)) % k
     return np.stack([(positions == p).sum(axis=(1, 2)) for p in range(k)], axis=1).astype(float)
@@ -152,7 +152,7 @@ def _positions(content: IntArray) -> FloatArray:
 def _permuted(
     content: IntArray, n_permutations: int, generator: "np.random.Generator"
 ) -> FloatArray:
-    """Return the counts by position under random orders of each unit's contents."""
+    """Return the number of picks per position after permuting each unit's picks."""
     at_once = max(1, _AT_ONCE // content.size)
     parts = []
     for first in range(0, n_permutations, at_once):

@@ -1,8 +1,8 @@
-"""Named columns under a block of 64 resamples.
+"""Evaluate named columns on blocks of 64 resamples.
 
 A `View` collects the requirements of statistics on some `Columns` (terms to sum, thresholds at
 which to accumulate) and lays the rows out for the kernel. A `Block` is a view with the counts of 64
-resamples; it runs each kernel pass at most once, for any number of statistics.
+resamples; it runs each kernel pass at most once, regardless of the number of statistics.
 """
 
 import functools
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from eval_toolkit._internal import kernel
 from eval_toolkit._internal.kernel.layouts import MassLayout, RankLayout, SumsLayout
 from eval_toolkit._internal.validation import FloatArray, IntArray
+from eval_toolkit.inference.columns import Columns, Needs, Once, Summand
 from eval_toolkit.inference.plans import Plan
-from eval_toolkit.inference.prepared import Columns, Needs, Once, Summand
 
 __all__ = ["Block", "View"]
 
@@ -40,7 +40,7 @@ class View:
 
     @functools.cached_property
     def _cuts(self) -> IntArray:
-        """Numbers of leading rows at which statistics need cumulative sums; the last is n."""
+        """Row counts at which statistics need cumulative sums; the last one is n."""
         wanted = [self.data.leading(need.thresholds) for need in self.needs]
         cuts = np.unique(np.concatenate([*wanted, [self.data.n]])).astype(np.int64)
         return cuts[cuts > 0]
@@ -84,7 +84,7 @@ class View:
         return self._summands[summand]
 
     def cut_index(self, thresholds: FloatArray) -> IntArray:
-        """Return the index into the cumulative sums of the rows at or above each threshold."""
+        """Return the index of each threshold in the cumulative sums."""
         key = thresholds.tobytes()  # cached, since every block needs it
         if key not in self._cut_indexes:
             rows = self.data.leading(thresholds)
@@ -157,7 +157,7 @@ class Block(Once):
         return np.add(*(self._rank[2:] if ranked else self.totals()))
 
     def top(self, cuts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Positives and score sums among the top ``cuts`` (k, 64) draws of each resample."""
+        """Positives and score sums in the top ``cuts`` (k, 64) draws of each resample."""
         sums = kernel.masses(self.counts, self.view.mass_layout, np.ascontiguousarray(cuts))
         return sums[:, 0], sums[:, 1]
 

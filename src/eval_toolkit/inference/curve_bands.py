@@ -1,4 +1,4 @@
-"""Bootstrap bands of ROC and precision-recall curves, point by point on a grid."""
+"""Bootstrap bands for ROC and precision-recall curves, point by point on a grid."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from eval_toolkit._internal.display import Displayed
 from eval_toolkit._internal.kernel import LANES
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference.assemble import enough_units
+from eval_toolkit.inference.bootstrap_intervals import enough_units
 from eval_toolkit.inference.plans import (
     Plan,
     chosen_plan,
@@ -28,15 +28,14 @@ __all__ = ["CurveBand", "pr_band", "roc_band"]
 
 DEFAULT_BAND_RESAMPLES = 500
 _MAX_UNDEFINED = 0.05
-"""Maximum share of resamples without one class; above it, classes are resampled separately."""
+"""Maximum fraction of resamples without one class; above it, classes are resampled separately."""
 
 _Counts = FloatArray | IntArray
 _Reading = Callable[[_Counts, _Counts, FloatArray], FloatArray]
-"""Function of cumulative positives and negatives at each distinct score, and the grid: the
-curve."""
+"""Function that returns the curve from cumulative class counts per distinct score and the grid."""
 
 _Base = Callable[[BoolArray, FloatArray, IntArray, FloatArray], FloatArray]
-"""Function of labels, scores, units and grid: the number of units in each rate's denominator."""
+"""Function of labels, scores, units and grid; returns the size of each rate's denominator."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -120,9 +119,9 @@ def roc_band(
     At each rate x the curve is evaluated vertically: at its highest point if it has a step at x,
     and by linear interpolation between neighbouring thresholds otherwise. The intervals are
     percentile intervals. Resamples that lack a class are dropped; if more than 5 % do, classes are
-    resampled separately, as recorded in ``method``. No interval is narrower than Wilson's interval
-    for a share of as many positives, or groups with positives, since near 0 and 1 all resamples
-    agree.
+    resampled separately, as recorded in ``method``. No interval is narrower than the Wilson
+    interval for a proportion of that many positives (or groups with positives), because all
+    resamples agree near 0 and 1.
 
     Pointwise coverage: for normal scores with 100 and 300 rows, and with 150 groups of four, 95 %
     intervals covered the true rate in 95 to 99.5 % of 1000 samples at false positive rates from
@@ -180,15 +179,15 @@ def pr_band(
 
     Notes
     -----
-    The precision at recall r is that of the highest threshold whose recall is at least r; at recall
-    0, that of the highest threshold with a true positive. There is no interpolation, because
+    The precision at recall r is taken at the highest threshold with a recall of at least r; at
+    recall 0, at the highest threshold with a true positive. There is no interpolation, because
     precision is not linear in recall [1]_; the area under this step function is `pr_auc`. Resamples
-    are those of `roc_band`. No interval is narrower than Wilson's interval for a share of the rows,
-    or groups, at or above the threshold.
+    are those of `roc_band`. No interval is narrower than the Wilson interval for a proportion of
+    the rows, or groups, at or above the threshold.
 
     For the samples of `roc_band`, 95 % intervals covered the true precision in 93 to 99 % at
     recalls from 0.3 to 0.8. Precision near recall 1 depends on the lowest-scoring positive; its
-    interval covered in 80 % of samples of 100 rows at recall 0.99.
+    interval covered the truth in 80 % of samples of 100 rows at recall 0.99.
 
     References
     ----------
@@ -319,7 +318,7 @@ def _true_positive_rates(tp: _Counts, fp: _Counts, grid: FloatArray) -> FloatArr
 def _positives(
     labels: BoolArray, scores: FloatArray, unit: IntArray, grid: FloatArray
 ) -> FloatArray:
-    """Return the number of units with a positive row; 0 at the last point, where the rate is 1."""
+    """Return the number of units with a positive row; 0 at the last point (rate 1)."""
     n = float(len(np.unique(unit[labels])))
     return np.where(grid < 1.0, n, 0.0)
 
@@ -331,7 +330,7 @@ def _precisions(tp: _Counts, fp: _Counts, grid: FloatArray) -> FloatArray:
 
 
 def _reaching(tp: _Counts, grid: FloatArray) -> IntArray:
-    """Return the index of the highest threshold that attains each recall of the grid."""
+    """Return the index of the highest threshold that reaches each recall of the grid."""
     recall = tp / tp[-1]
     at = np.searchsorted(recall, grid, side="left")
     return np.maximum(at, np.searchsorted(recall, 0.0, side="right")).astype(np.int64)
