@@ -25,7 +25,7 @@ def likeliest(shares: list[float]) -> int:
 
 
 def share_of_text(response: Any, shares: list[float], at: int) -> float:
-    """Return the probability of the text of a choice, summed over choices with equal text."""
+    """Return the probability of a choice, summed over identical choices."""
     text = response.choices[at]
     return mass(shares, {place for place, other in enumerate(response.choices) if other == text})
 

@@ -156,7 +156,7 @@ class ChoiceAccuracy:
         return grades
 
     def answer(self, response: Any) -> str | None:
-        """Return the text of the selected choice, the vote in maj@k."""
+        """Return the selected choice, which is the vote in maj@k."""
         numbers = _normalised(response, self.normalise, self.leading_space)
         if isinstance(numbers, Grade):
             return None
@@ -258,7 +258,7 @@ def mass(shares: list[float], some: set[int]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ProbabilityMass:
-    """Share of the total probability of the choices that falls on the correct ones.
+    """Share of the total probability of the choices assigned to the correct choices.
 
     Parameters
     ----------

@@ -203,10 +203,10 @@ class RolloutKind(MeasuredRollouts):
         return {**super().manifest(config), "system_sha256": self.identity().digest}
 
     def share(self, shard: Shard) -> Self:
-        """Return the same rollouts of the seed prompts of a shard alone."""
+        """Return the rollouts restricted to the seed prompts of a shard."""
         if self.budget != Budget():
             raise InvalidInputError(
-                "`budget` is of a whole run; it cannot be combined with `shard`"
+                "`budget` applies to a whole run; it cannot be combined with `shard`"
             )
         return replace(self, prompts=shard.take(self.prompts))
 

@@ -74,7 +74,7 @@ class TaskData(Generic[SubjectT]):
         path = data if data is not None else self.DATASET_PATH
         if not path:
             raise InvalidInputError(
-                f"the task {self.NAME!r} has no data of its own; pass `data` (a path) or `rows`"
+                f"the task {self.NAME!r} does not define its data; pass `data` (a path) or `rows`"
             )
         return open_source(
             path,

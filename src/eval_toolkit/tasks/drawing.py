@@ -17,7 +17,7 @@ from eval_toolkit.seeds import derive_seed
 from eval_toolkit.tasks.types import Sample
 
 Known: TypeAlias = Mapping[str, tuple[float, float]]
-"""Smallest and largest possible value of each unit; equal if no attempt is missing."""
+"""Smallest and largest possible value of each unit; they are equal if no attempt is missing."""
 
 
 def in_drawn_order(samples: Iterable[Sample], seed: int) -> list[Sample]:

@@ -93,7 +93,7 @@ def stopped_cell(
     if not is_bounded(spec):
         if lacking:
             return _noted(replace(cell, value=None, status="skipped"), left)
-        said = f"the run was stopped by a rule, and {spec.name} has no interval that allows for it"
+        said = f"the run was stopped by a rule, and {spec.name} has no interval that is valid under early stopping"
         return _noted(cell, said)
     found = looks(
         DrawnUnits.of(samples, macro=macro),

@@ -27,7 +27,7 @@ class StoppingOutcome:
     watch: Watch = field(repr=False)
     decision: Decision
     n_beyond: int = 0
-    """Samples that were asked but not counted."""
+    """Samples that were requested but not counted."""
 
     @property
     def samples(self) -> tuple[Sample, ...]:
@@ -102,10 +102,10 @@ class _StoredRule:
     scope: str
 
     def holds(self, found: Looks) -> BoolArray:
-        raise NotImplementedError("the run is over")
+        raise NotImplementedError("the run is finished")
 
     def said(self, name: str, ci: BootstrapCI, holds: bool) -> tuple[str, str]:
-        raise NotImplementedError("the run is over")
+        raise NotImplementedError("the run is finished")
 
 
 def ask_until_decided(

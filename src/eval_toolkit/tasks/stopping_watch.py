@@ -20,7 +20,7 @@ __all__ = ["MACRO", "Asked", "Decision", "Rule", "Watch", "ask_until", "is_bound
 MACRO = "_macro"
 """Suffix of the name of a mean over subjects."""
 _MORE = 10
-"""Inverse growth rate of batches: each adds at least 1/10 of the units asked so far."""
+"""Inverse growth rate of batches: each adds at least 1/10 of the units already requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Decision:
     reason: str
     metric: str
     n_used: int
-    """Number of counted units, up to the first look at which the rule held."""
+    """Number of counted units, up to the first interim analysis at which the rule was satisfied."""
     n_total: int
     """Number of units that may be requested."""
     interval: BootstrapCI | None = None
@@ -142,7 +142,7 @@ class Watch:
         n_total = len(self.drawn.ids)
         if not len(found):
             return Decision(
-                stop=False, reason="no complete unit", metric=self.metric, n_used=0, n_total=n_total
+                stop=False, reason="no unit is complete", metric=self.metric, n_used=0, n_total=n_total
             )
         # The mean of values in random order is almost never outside; distrust other orders.
         sound = (found.low <= found.means) & (found.means <= found.high)
@@ -226,7 +226,7 @@ class Asked:
     counted: tuple[Sample, ...] = field(repr=False)
     """Counted samples."""
     n_beyond: int
-    """Units that were requested but not counted, since they were under way when the rule held."""
+    """Units that were requested but not counted, since their requests were in flight when the rule was satisfied."""
     notes: tuple[str, ...] = ()
     """Notes returned by ``ask``."""
 

@@ -43,7 +43,8 @@ def ask(
         Prompt with the columns of a table in braces, ``"{question} Answer briefly."``, and system
         message.
     temperature, max_tokens : float and int, optional
-        Sampling temperature, by default the server's or else 0, and the maximum number of tokens of an answer.
+        Sampling temperature, by default the server's, or else 0, and the maximum number of tokens
+        of an answer.
     base_url : str, optional
         Address of an OpenAI-compatible server, for a model given by name.
     concurrency : int, optional
@@ -66,7 +67,7 @@ def ask(
 
     See Also
     --------
-    run_task : Asks, grades, and stores the answers.
+    run_task : Query a model, grade the answers and store them.
 
     Examples
     --------

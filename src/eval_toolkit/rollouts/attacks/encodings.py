@@ -97,7 +97,7 @@ class Base64(_Coded):
 
 @dataclass(frozen=True, slots=True)
 class Rot13(_Coded):
-    """Rotation of every Latin letter of the probe by 13 places.
+    """ROT13 encoding of the probe.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class Leetspeak(Wrapper):
     inner : Attack, default Static()
         Attack whose probe is encoded.
     share : float, default 1.0
-        Fraction of the letters a, e, i, o, s and t to replace, drawn at random by the seed.
+        Fraction of the letters a, e, i, o, s and t to replace, chosen at random with the seed.
     name : str, default "leetspeak"
         Name in tables, followed by the inner attack's name.
 

@@ -84,8 +84,8 @@ def histogram(
     """Count numbers in bins of equal width.
 
     ``bounds`` are the lower edge of the first and the upper edge of the last bin; by default the
-    smallest and largest number. ``edges`` are one more than ``counts``. Bins include their lower
-    edge; the last one also includes its upper edge.
+    smallest and largest number. ``edges`` has one more entry than ``counts``. Bins include their
+    lower edge; the last one also includes its upper edge.
 
     Examples
     --------

@@ -53,7 +53,7 @@ class SurvivalRows:
     """Index of each row's rollout among those given."""
     cut: NDArray[np.str_]
     """Why a conversation was not observed further, "error" or "skipped": a turn failed, was not
-    allowed or was not scored. Empty if it failed or came to its end."""
+    allowed or was not scored. Empty if it failed or completed all turns."""
     policy: str
     depth: int
     """Number of planned turns; a conversation that ends by itself has not failed by then."""
@@ -139,10 +139,10 @@ def survival_rows(
     Returns
     -------
     SurvivalRows
-        A conversation that broke is censored at the last turn before the first unknown one; so is a
-        rollout under "best" in which a branch broke before another failed. A conversation that
-        ended by itself has not failed by the last planned turn. Every seed prompt has equal weight,
-        regardless of how many of its rollouts were observed.
+        A conversation that ended in an error is censored at the last turn before the first unknown
+        one; so is a rollout under "best" in which a branch ended in an error before another failed.
+        A conversation that ended by itself has not failed by the last planned turn. Every seed
+        prompt has equal weight, regardless of how many of its rollouts were observed.
 
     Raises
     ------

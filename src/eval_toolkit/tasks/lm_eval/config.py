@@ -126,8 +126,8 @@ class TaskConfig:
 def read_task(config: Mapping[str, Any], path: Path) -> TaskConfig:
     """Parse and validate a task.
 
-    Defaults are filled in. One message names all unknown and unsupported keys. ``path`` is for
-    messages and for data next to it.
+    Defaults are filled in. One message names all unknown and unsupported keys. ``path`` is used in
+    messages, and to find data next to the file.
 
     Examples
     --------

@@ -17,7 +17,7 @@ __all__ = ["LABELS", "ToxicityScorer"]
 
 LABELS = ("toxic", "severe_toxic", "obscene", "threat", "insult", "identity_hate")
 """Labels of the classifier: those of the Jigsaw comments on Wikipedia's talk pages."""
-_UNJUDGED = "skipped: the classifier knows none of its words"
+_UNJUDGED = "skipped: the classifier knows none of the words"
 
 
 @dataclass(frozen=True, slots=True)
