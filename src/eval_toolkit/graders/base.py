@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 COMPLETIONS = (ResponseType.COMPLETION,)
-"""Response types of text graders."""
+"""Response types of graders for generated responses."""
 LOGLIKELIHOODS = (ResponseType.LOGLIKELIHOODS,)
 """Response types of multiple-choice graders."""
 

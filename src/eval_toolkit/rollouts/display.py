@@ -42,8 +42,7 @@ _TITLES = {
     "held": ("The target held", ""),
 }
 _ECHO = (
-    "an echo: without the words repeated from the tester, the score no longer "
-    "crosses the threshold"
+    "an echo: without the words repeated from the tester, the score no longer crosses the threshold"
 )
 _LONG = ("probe", "response", "reason")
 """Turn columns that may contain very long strings."""

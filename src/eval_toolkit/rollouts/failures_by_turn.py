@@ -38,7 +38,7 @@ def headline_metrics(runs: Sequence[Run]) -> list[str]:
 
 
 def _with_values(runs: Sequence[Run]) -> dict[str, None]:
-    """Return the metrics with a value in any run, or whose value is missing only due to censoring."""
+    """Return the metrics with a value in any run, or missing only due to censoring."""
     return {
         found.metric: None
         for run in runs

@@ -34,7 +34,7 @@ class Decoding:
     system_prompt: str = ""
     """System prompt of the target, e.g. a defence."""
     formatter: Formatter | None = None
-    """Conversion of messages to a prompt; by default messages, or a string for models without chat."""
+    """Prompt format; by default messages, or a string for models without chat."""
     temperature: float = 0.0
     top_p: float | None = None
     max_tokens: int | None = None

@@ -31,7 +31,7 @@ _REAL = ("weight", "reward")
 TURN_COLUMNS = (*_TEXTS, *_WHOLE, *_REAL)
 _SEED, _TEXT = "seed", "text"
 _CONVERSATION, _OPENING, _TOLD = "conversation", "opening", "told"
-"""Kinds of states: the seed prompt, any string, the conversation implied by the turns, or another."""
+"""Kinds of states: the seed prompt, a string, the conversation so far, or another."""
 _FLAGS = {None: -1, False: 0, True: 1}
 
 Rollout = Graph[Any, Any]

@@ -105,7 +105,7 @@ class AnswersTable(Tabled):
     def write(self, path: str | Path) -> Path:
         """Write the answers to a CSV, TSV, JSON, JSON Lines or Parquet file.
 
-        Texts that a spreadsheet would take for a formula are prefixed with an apostrophe in CSV.
+        Strings that a spreadsheet would read as a formula are prefixed with an apostrophe in CSV.
         """
         from eval_toolkit._internal.plain import csv_text, whole_text
         from eval_toolkit._internal.tables import write_table
@@ -121,16 +121,16 @@ class AnswersTable(Tabled):
         return write_table(columns, path)
 
     def table(self, longest: int = _SHOWN_CHARACTERS, limit: int | None = None) -> Table:
-        """Return the answers for display, with long texts truncated.
+        """Return the answers for display, with long strings truncated.
 
         Parameters
         ----------
         longest : int, default 200
-            Maximum number of characters of a text.
+            Maximum number of characters of a cell.
         limit : int, optional
             Maximum number of rows; a note counts the others.
         """
-        # One grade of 0 and 1 says the same as `correct`.
+        # A single grade of 0 and 1 equals `correct`.
         left_out = {_CORRECT} if len(self.grades) == 1 else set()
         shown = [name for name in self.columns if name not in left_out]
         some = self if limit is None else self.take(range(min(limit, len(self))))
@@ -282,7 +282,7 @@ def _last_user_message(outcome: JobResult | None) -> str | None:
 
 
 def _answer(outcome: JobResult | None, records: Records, at: int, tags: Tags) -> str | None:
-    """Return the text without reasoning; of several choices, the chosen one."""
+    """Return the answer without reasoning, or the selected choice."""
     response = None if outcome is None else outcome.response
     if isinstance(response, RawCompletion):
         return response.parts(tags).answer

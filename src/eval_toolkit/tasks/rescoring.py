@@ -85,9 +85,7 @@ def opened_task_run(run: Run | str | Path, task: BaseTask[Any], name: str = "run
     source = run if isinstance(run, Run) else Run.open(run)
     config = source.manifest.get("config") or {}
     if config.get("kind") != "task":
-        raise ArtifactError(
-            f"{source.path}: is not a task run; there are no answers to rescore"
-        )
+        raise ArtifactError(f"{source.path}: is not a task run; there are no answers to rescore")
     if "imported" in config:
         raise ArtifactError(
             f"{source.path}: was imported from another tool's log, with its grades; pass "
@@ -297,7 +295,7 @@ def judge_run(
 
 
 def _judging(given: GraderLike) -> Grader:
-    """Return the judge, or a judge with the rubric correctness for a model; raise if it makes no requests."""
+    """Return a judge; a model becomes one with the rubric correctness."""
     judge: Any = given
     if isinstance(given, str):
         kind, which, _ = model_spec(given)

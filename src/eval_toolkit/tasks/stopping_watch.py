@@ -142,7 +142,11 @@ class Watch:
         n_total = len(self.drawn.ids)
         if not len(found):
             return Decision(
-                stop=False, reason="no unit is complete", metric=self.metric, n_used=0, n_total=n_total
+                stop=False,
+                reason="no unit is complete",
+                metric=self.metric,
+                n_used=0,
+                n_total=n_total,
             )
         # The mean of values in random order is almost never outside; distrust other orders.
         sound = (found.low <= found.means) & (found.means <= found.high)
@@ -226,7 +230,7 @@ class Asked:
     counted: tuple[Sample, ...] = field(repr=False)
     """Counted samples."""
     n_beyond: int
-    """Units that were requested but not counted, since their requests were in flight when the rule was satisfied."""
+    """Units requested but not counted, since the rule was satisfied before they finished."""
     notes: tuple[str, ...] = ()
     """Notes returned by ``ask``."""
 

@@ -44,7 +44,10 @@ ANSWER_ROLES: Mapping[str, tuple[str, ...]] = {
     "subject": ("subject", "category", "topic"),
     "group": ("group",),
 }
-"""Usual names of columns by role, the most likely first; ``answer`` is the reference if there is a ``response``. Other columns are ignored, so that files of several systems have the same items."""
+"""Usual column names by role, most likely first; ``answer`` is the reference beside ``response``.
+
+Other columns are ignored, so that files of several systems have the same items.
+"""
 _USUAL = ("match", "exact_match", "includes", "f1")
 
 

@@ -51,7 +51,7 @@ class Item(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of several requests that together answer a sample, with its prompt and scored continuations.
+    """One of several requests for a sample, with its prompt and scored continuations.
 
     Parameters
     ----------

@@ -197,7 +197,7 @@ class _Cursor:
         try:
             return str(self.take(int.from_bytes(self.take(8), "little")), "utf-8")
         except UnicodeDecodeError:
-            self.fail(f"a text before byte {self.at} is not UTF-8")
+            self.fail(f"a string before byte {self.at} is not UTF-8")
 
     def value(self) -> Any:
         kind = self.number("<I")
@@ -224,7 +224,7 @@ class _Cursor:
                     self.take(size)
                 texts.append(str(view[start:at], "utf-8"))
         except UnicodeDecodeError:
-            self.fail(f"a text before byte {at} is not UTF-8")
+            self.fail(f"a string before byte {at} is not UTF-8")
         self.at = at
         return texts
 

@@ -184,7 +184,7 @@ def _noted(cell: MetricResult, n: int, on_error: str) -> MetricResult:
         lost = max(0, lost - cell.n_errors)
     if lost:
         notes.append(
-            f"over those that are known; whether the {lost} cut short among {n} rollouts are "
-            "depends on whether the target failed"
+            f"mean of the known values; {lost} of {n} rollouts were cut short, which may depend on "
+            "the outcome"
         )
     return replace(cell, reason="; ".join(filter(None, (*notes, cell.reason))))

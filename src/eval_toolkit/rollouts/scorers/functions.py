@@ -108,7 +108,7 @@ class FunctionScorer:
         found = []
         for text in texts:
             value = self._function(text)
-            if isinstance(value, (list, tuple)):  # it takes all texts, whatever its parameter is called
+            if isinstance(value, (list, tuple)):  # it takes all texts
                 return [self._number(one) for one in self._function(list(texts))]
             found.append(self._number(value))
         return found
