@@ -188,8 +188,8 @@ def looks(
 ) -> Looks:
     """Compute the confidence interval of a mean after each draw.
 
-    ``drawn`` are all possible draws, in order; those from the first one with an
-    unknown unit on are ignored. The lower end uses the smallest possible missing values, the upper end the largest. The
+    ``drawn`` contains all possible draws, in order; draws from the first unknown unit on are
+    ignored. The lower end uses the smallest possible missing values, the upper end the largest. The
     confidence is simultaneous. With ``whole``, the mean is that over all planned units, otherwise
     the expectation for similar units in groups and subjects of equal sizes.
 
@@ -198,7 +198,7 @@ def looks(
     >>> from eval_toolkit.models.messages import Message
     >>> samples = [Sample(f"q{n}", "", [Message("user", "?")]) for n in range(100)]
     >>> known = {f"q{n}": (1.0, 1.0) for n in range(50)}
-    >>> found = looks(Drawn.of(samples), known, (0.0, 1.0), confidence=0.95, whole=True)
+    >>> found = looks(DrawnUnits.of(samples), known, (0.0, 1.0), confidence=0.95, whole=True)
     >>> len(found), f"{found.at(50):.2f}"
     (50, '1.00 [0.91, 1.00]')
     """

@@ -30,7 +30,7 @@ def test_sentences_that_are_known():
 def test_no_letters_no_language(text):
     assert detect_language(text) is None
     grade = LanguageMatch("de").grade(Completion(text))["language_match"]
-    assert (grade.status, grade.reason) == ("skipped", "the language of the text is unknown")
+    assert (grade.status, grade.reason) == ("skipped", "the language of the response is unknown")
 
 
 @each("code", SENTENCES)

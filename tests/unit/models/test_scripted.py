@@ -104,7 +104,7 @@ def test_what_has_no_numbers_is_refused(answers, message):
 def test_one_text_for_everything_stops_a_run_of_log_likelihoods_at_once():
     model = ScriptedModel("Rome", name="parrot")
     jobs = [Job(f"q{n}", 1, CHOICES) for n in range(5)]
-    with pytest.raises(ModelError, match="parrot returns one text for all requests") as caught:
+    with pytest.raises(ModelError, match="parrot returns one string for all requests") as caught:
         run_jobs(jobs, model)
     assert caught.value.kind == "unsupported"
     assert "\n" not in str(caught.value)

@@ -250,7 +250,7 @@ class TestCards:
         cards = [card for one in section.data["lists"] for card in one["cards"]]
         assert not any(texts(card["blocks"], "prompt") for card in cards)
         assert all(card["grades"] for card in cards)
-        assert "no stored request" in shown(section).all("section")[0]["text"]
+        assert "no request for this sample" in shown(section).all("section")[0]["text"]
 
 
 class TestReferences:

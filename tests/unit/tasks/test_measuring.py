@@ -201,7 +201,7 @@ def test_a_column_that_comes_late_is_skipped_where_it_was_not_given():
     asked = [sample(unit) for unit in "abc"]
     records = measure(Plain(), asked, [said(one, "") for one in asked], graders=[Sometimes()])
     assert column(records, "surprise") == [(0.0, "skipped"), (2.0, "ok"), (0.0, "skipped")]
-    assert records.reason["surprise"][0] == "the grader gave no value"
+    assert records.reason["surprise"][0] == "the grader returned no value"
 
 
 class LeavesOut(Sometimes):

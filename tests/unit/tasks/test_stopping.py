@@ -480,7 +480,7 @@ class TestStoppedCells:
         assert card["right_macro"].ci.ci_low < card["right_macro"].value
         assert card["length"].ci is None
         assert card["length"].value == 5.0
-        assert "no interval that allows for it" in card["length"].reason
+        assert "no interval that is valid under early stopping" in card["length"].reason
         for name, part in card.slices.items():
             cell = part["right"]
             assert cell.details["n_planned"] == 300, name

@@ -37,7 +37,7 @@ def read_attributes(data: bytes, expected: str) -> dict[str, Any]:
     >>> import pickle
     >>> read_attributes(pickle.dumps(print, 4), "package.Class")
     Traceback (most recent call last):
-    eval_toolkit.errors.ModelError: a pickle was refused at byte 30: the name builtins.print
+    eval_toolkit.errors.ModelError: a pickle was rejected at byte 30: the name builtins.print
     """
     machine = _Machine(expected)
     position = 0
