@@ -165,7 +165,7 @@ class ScriptedModel:
 
     def _refusal(self, request: Request, why: str) -> ModelError:
         asked = " ".join(_last_said(request).split())
-        return ModelError(f"{self.name}: {why}: {asked[-60:]!r}", kind="other")
+        return ModelError(f"{self.name} was queried with {asked[-60:]!r}: {why}", kind="other")
 
     def _prompt_tokens(self, request: Request) -> int:
         if isinstance(request.prompt, str):

@@ -110,7 +110,7 @@ class QuestionsTask(Task):
             elif several and all(read_number(one) is not None for one in several):
                 ways["by the number"] += 1
             elif several:
-                ways["by the normalised string"] += 1
+                ways["by the string after normalisation"] += 1
         most_first = sorted(ways.items(), key=lambda way: (-way[1], way[0]))
         told = ", ".join(f"{n:,} {way}" for way, n in most_first)
         return [f"graded: {told}"] if ways else []

@@ -108,7 +108,7 @@ def test_either_side_without_a_language_is_skipped():
     assert (
         "question" in grader.grade(asked("1 + 1?", SENTENCES["de"]))["language_consistency"].reason
     )
-    assert "text" in grader.grade(asked(SENTENCES["de"], "2"))["language_consistency"].reason
+    assert "response" in grader.grade(asked(SENTENCES["de"], "2"))["language_consistency"].reason
 
 
 def test_the_text_as_the_model_gave_it():

@@ -46,7 +46,7 @@ def test_a_mapping_knows_texts_conversations_and_the_last_question():
         generate(ScriptedModel({"a": "b"}, name="parrot"), TALK)
     assert (
         str(caught.value)
-        == "parrot was asked 'Capital of Italy?': there is no answer for this prompt"
+        == "parrot was queried with 'Capital of Italy?': there is no answer for this prompt"
     )
     assert not caught.value.fatal
 
@@ -97,7 +97,7 @@ def test_numbers_by_place_by_name_and_as_a_whole():
     ],
 )
 def test_what_has_no_numbers_is_refused(answers, message):
-    with pytest.raises(ModelError, match=f"scripted was asked 'Italy:': {message}"):
+    with pytest.raises(ModelError, match=f"scripted was queried with 'Italy:': {message}"):
         score(ScriptedModel(answers))
 
 
