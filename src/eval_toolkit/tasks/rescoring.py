@@ -38,7 +38,7 @@ from eval_toolkit.tasks.judging import refuse_unjudged
 from eval_toolkit.tasks.kind import Answers, TaskKind, same_prompts, same_settings, same_units
 from eval_toolkit.tasks.loading import available_tasks, load_task, named_task
 from eval_toolkit.tasks.planning import check_task, greedy_again
-from eval_toolkit.tasks.stored_samples import StoredSamples, task_hint
+from eval_toolkit.tasks.restored_task import StoredSamples, task_hint
 from eval_toolkit.tasks.types import Sample
 
 if TYPE_CHECKING:
@@ -455,7 +455,9 @@ def stored_task(run: Run, **options: Any) -> BaseTask[Any]:
 
 def _kept(run: Run, task: BaseTask[Any], asked: Sequence[Grader]) -> list[Grader]:
     """Return the graders and judges of a run that are not queried again."""
-    from eval_toolkit.tasks.restoring import stored_graders  # judges and panels are rarely needed
+    from eval_toolkit.tasks.restored_graders import (
+        stored_graders,
+    )  # judges and panels are rarely needed
 
     names = {grader.name for grader in asked} | {judge.name for judge in judges_in(asked)}
     return stored_graders(run, task, names)

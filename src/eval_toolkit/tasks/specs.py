@@ -16,7 +16,7 @@ from eval_toolkit.tasks.templates import FieldSpec, Template, field_value
 from eval_toolkit.tasks.types import NO_SUBJECT
 
 if TYPE_CHECKING:
-    from eval_toolkit.tasks.flags import Flags
+    from eval_toolkit.tasks.erroneous_items import Flags
     from eval_toolkit.tasks.styles import TaskStyler
 
 __all__ = ["ChoicesSpec", "CompletionSpec", "DataSpec", "Prompt", "as_field"]
@@ -97,7 +97,7 @@ class DataSpec:
             )
         if self.flag_field is None:
             return None
-        from eval_toolkit.tasks.flags import Flags
+        from eval_toolkit.tasks.erroneous_items import Flags
 
         return Flags(self.flag_field, self.ok_flags, self.correction_field if corrected else None)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard
-from eval_toolkit.tasks.drawing import DrawnUnits, known_values, looks
+from eval_toolkit.tasks.sequential_draws import DrawnUnits, known_values, looks
 from eval_toolkit.tasks.stopping_watch import MACRO, Decision, Watch, is_bounded
 
 __all__ = ["stopped_card", "stopped_cell"]

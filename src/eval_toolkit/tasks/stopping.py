@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from eval_toolkit.protocols import MetricSpec
     from eval_toolkit.runs import Run
     from eval_toolkit.scorecards import Records
-    from eval_toolkit.tasks.drawing import Looks
+    from eval_toolkit.tasks.sequential_draws import Looks
     from eval_toolkit.tasks.stopping_watch import Watch
     from eval_toolkit.tasks.types import Sample
 
@@ -215,7 +215,7 @@ class UntilDecided:
         Arguments are those of `UntilWidth.watch`. The other run must have the metric and all of the
         units, with the same content.
         """
-        from eval_toolkit.tasks.drawing import known_values
+        from eval_toolkit.tasks.sequential_draws import known_values
         from eval_toolkit.tasks.stopping_watch import set_watch
 
         spec, macro = _chosen(metrics, self.metric, samples)

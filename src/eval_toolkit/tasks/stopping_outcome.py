@@ -11,7 +11,7 @@ from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.models.runner import Job, JobResult, JobResults
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards import Records, Scorecard
-from eval_toolkit.tasks.drawing import DrawnUnits, Looks, in_drawn_order
+from eval_toolkit.tasks.sequential_draws import DrawnUnits, Looks, in_drawn_order
 from eval_toolkit.tasks.stopped_cells import stopped_card
 from eval_toolkit.tasks.stopping_watch import Decision, Watch, ask_until
 from eval_toolkit.tasks.types import Sample

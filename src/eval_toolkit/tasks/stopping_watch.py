@@ -12,7 +12,14 @@ from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.models.runner import Job, JobResult
 from eval_toolkit.scorecards import Records
-from eval_toolkit.tasks.drawing import DrawnUnits, Known, Looks, in_drawn_order, known_values, looks
+from eval_toolkit.tasks.sequential_draws import (
+    DrawnUnits,
+    Known,
+    Looks,
+    in_drawn_order,
+    known_values,
+    looks,
+)
 from eval_toolkit.tasks.types import Sample
 
 __all__ = ["MACRO", "Asked", "Decision", "Rule", "Watch", "ask_until", "is_bounded", "set_watch"]

@@ -15,9 +15,9 @@ from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.runs import write_run
 from eval_toolkit.scorecards import Records, summarise
 from eval_toolkit.tasks import BaseTask, Sample, plan_jobs
-from eval_toolkit.tasks.drawing import DrawnUnits, in_drawn_order, known_values, looks
 from eval_toolkit.tasks.measuring import measure
 from eval_toolkit.tasks.scorecards import task_scorecard
+from eval_toolkit.tasks.sequential_draws import DrawnUnits, in_drawn_order, known_values, looks
 from eval_toolkit.tasks.stopped_cells import stopped_card, stopped_cell
 from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
 from eval_toolkit.tasks.stopping_watch import ask_until

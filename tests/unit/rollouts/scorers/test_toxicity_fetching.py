@@ -144,7 +144,9 @@ class TestFetching:
             fetching._loaded(path.parent)
         assert (fetch_toxicity() / name).read_bytes() == before
         path.unlink()
-        with pytest.raises(ModelError, match=r"not found at .*; run: eval-toolkit models fetch --only"):
+        with pytest.raises(
+            ModelError, match=r"not found at .*; run: eval-toolkit models fetch --only"
+        ):
             toxicity_path()
         assert (fetch_toxicity() / name).read_bytes() == before
         assert len(pip.calls) == 3
