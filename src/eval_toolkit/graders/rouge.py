@@ -34,7 +34,7 @@ def common_subsequence_length(one: Sequence[Hashable], other: Sequence[Hashable]
     """Return the length of the longest common subsequence.
 
     Bit-parallel algorithm: every item of the shorter sequence updates all positions of the longer
-    one at once, which are the bits of a Python integer.
+    one, stored as the bits of a Python integer, in one step.
 
     Examples
     --------

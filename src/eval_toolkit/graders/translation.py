@@ -303,7 +303,7 @@ def _agreement(text: list[Counter[Hashable]], truth: list[Counter[Hashable]]) ->
 
 
 def corpus_ter(sums: FloatArray) -> FloatArray:
-    """Return TER from sums: edits per hundred words of the references.
+    """Return TER from sums: edits per hundred reference words.
 
     Parameters
     ----------

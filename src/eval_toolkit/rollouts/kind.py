@@ -93,7 +93,7 @@ class MeasuredRollouts(Kind[Graphs]):
 
     @classmethod
     def not_known(cls, config: Mapping[str, Any]) -> Sequence[str]:
-        """Return the limits of the scorer and of the attacks."""
+        """Return the limitations of scorer and attacks."""
         scorer = config.get("scored_by")
         wrong = (
             [f"how often {scorer} is wrong: the intervals do not include this"] if scorer else []

@@ -266,7 +266,7 @@ def prompt_of(state: Any) -> Any:
 
 
 def identity_of(speaker: Any, method: str = "") -> str:
-    """Return an identifier of a function, or of a method of a system: its name and digest.
+    """Return the identifier of a function or method: its name and digest.
 
     `System.describe` covers the other parts of a system.
     """

@@ -174,7 +174,7 @@ def write_transcripts(
 def _of_part(
     graphs: list[_Graph], part: str | None, prompts: Mapping[str, SeedPrompt]
 ) -> list[_Graph]:
-    """Return the rollouts of a part of the seed prompts."""
+    """Return the rollouts whose seed prompts belong to a part."""
     if part is None:
         return graphs
     pairs = parse_part(part)

@@ -223,7 +223,7 @@ def _chosen(block: Choices) -> str:
     right = [one.text for one in block.choices if one.right]
     missed = bool(right) and not any(one.chosen and one.right for one in block.choices)
     told = " or ".join(right)
-    return f"{chosen}, right is {told}" if missed and told != chosen else chosen
+    return f"{chosen}, correct: {told}" if missed and told != chosen else chosen
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -169,7 +169,7 @@ class Outcome(Displayed):
         return self.answers().to_pandas()
 
     def wrong(self) -> Any:
-        """Return the answers that are not right as a DataFrame, including those that failed.
+        """Return the incorrect answers as a DataFrame, including those that failed.
 
         For rollouts: the conversations in which the target failed.
         """

@@ -118,7 +118,7 @@ def stored_kind(run: Run, **options: Any) -> Kind[Any]:
     imported = "imported" in config
     name = run.kind
     _refuse_scorer_threshold(config.get("scored_by"), options)
-    # An imported log is already graded; its records are summarised, whatever its kind.
+    # An imported log of any kind is already graded; its records are summarised.
     if _OF_RECORDS & options.keys() or (imported and not options):
         name = RECORDS
     ours = {kind: classes.stored for kind, classes in BUILT_IN_KINDS.items()}

@@ -54,7 +54,7 @@ class Unit:
     slice : str, optional
         Slice of the unit; by default every slice with a record of it.
     row : int, optional
-        Position in the data, from 0; by default the position among the units.
+        Position in the data, from 0; by default the index of the unit.
 
     Examples
     --------

@@ -326,7 +326,7 @@ class BaseTask(TaskPrompts[SubjectT]):
         return [named_grader(one, {}, origin=self._named_in) for one in made]
 
     def prompt_fingerprint(self) -> str:
-        """Return a sha256 of the number of examples and the first prompts.
+        """Return a SHA-256 hash of the number of examples and the first prompts.
 
         It covers the messages, choices and references of the 8 items whose ids come first, for any
         limit, and detects changes of the prompts. Changes that only affect other items are not
@@ -432,7 +432,7 @@ def derived(task: BaseTask[SubjectT], kind: type, **state: Any) -> Any:
 
 
 def _identity(item: Item, n: int = 1) -> dict[str, Any]:
-    """Return the identity of the n-th sample of an item."""
+    """Return the identity of an item's n-th sample."""
     return {
         "id": item.unit_id if n == 1 else f"{item.unit_id}#{n}",
         "subject": item.subject,

@@ -137,7 +137,7 @@ class FileSource:
         return found
 
     def rows(self, split: str, subject: str | None) -> list[Row]:
-        """Return the rows of the files of a split."""
+        """Return the rows in a split's files."""
         rows: list[Row] = []
         for path, only_named in self._paths(split, subject):
             if (path, split) not in self._cache:
@@ -285,7 +285,7 @@ class HubSource:
         return []
 
     def rows(self, split: str, subject: str | None) -> list[Row]:
-        """Return the rows of a split of the configuration named after the subject."""
+        """Return the rows of a split, in the configuration named after the subject."""
         if subject not in self._loaded:
             self._loaded[subject] = self._load(path=self._path, name=subject)
         loaded = self._loaded[subject]

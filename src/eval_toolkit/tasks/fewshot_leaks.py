@@ -172,7 +172,7 @@ def _shared(
     shots: list[list[_Row]],
     threshold: float,
 ) -> list[SharedQuestion]:
-    """Return the pairs of items and other rows of the pool with near-duplicate questions."""
+    """Return pairs of items and other pool rows with near-duplicate questions."""
     shown = [{_id(task, example) for example in examples} for examples in shots]
     pairs = cross_dedup_pairs(
         ["\n".join(questions(task, example)) for example in pool],

@@ -85,7 +85,7 @@ class ContaminationEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Contamination(Displayed):
-    """Overlap of the items of a task with a corpus."""
+    """Overlap between a task's items and a corpus."""
 
     task: str
     n: int

@@ -42,7 +42,7 @@ _TEXT = "{text}"
 
 @dataclass(frozen=True, slots=True)
 class Perturbation:
-    r"""A perturbation of the wording of questions.
+    r"""Perturbation of question wording.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ class Perturbation:
 
 
 def perturbation_name(told: Mapping[str, Any]) -> str:
-    """Return the name of a perturbation from the output of `Perturbation.to_dict`."""
+    """Return the name of a perturbation, given its `Perturbation.to_dict`."""
     share = told.get("probability")
     return str(told["kind"]) if share in (None, 1.0) else f"{told['kind']}({share:g})"
 

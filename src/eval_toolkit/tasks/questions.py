@@ -43,7 +43,7 @@ _SPLITS = ("test", "validation", "train")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """Columns of a table of questions by role; None for roles without a column.
+    """Columns of a question table by role; None for roles without a column.
 
     Examples
     --------
@@ -296,7 +296,7 @@ def guess_columns(
     by: str | None = None,
     place: str = "the rows",
 ) -> Columns:
-    """Infer the columns of a table of questions from their names.
+    """Infer the roles of columns in a question table from their names.
 
     A ``prompt`` makes a question column unnecessary; ``answer`` and ``by`` name the columns of the
     reference and of the subject.

@@ -1,4 +1,4 @@
-"""Recreation of the graders of a stored run from its configuration."""
+"""Recreation of a stored run's graders from its configuration."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field

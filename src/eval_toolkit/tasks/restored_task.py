@@ -158,7 +158,7 @@ def task_hint(told: Mapping[str, Any]) -> str:
 
 
 def _is_plain(run: Run) -> bool:
-    """Return whether the items of a table of questions had neither choices nor their own graders."""
+    """Return whether the items of a question table have neither choices nor their own graders."""
     if run.manifest["config"]["task"]["class"] != _QUESTIONS:
         return False
     by = [

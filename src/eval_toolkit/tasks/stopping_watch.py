@@ -32,7 +32,7 @@ _MORE = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """Decision of a stopping rule after a number of units.
+    """Decision of a stopping rule after some number of units.
 
     Examples
     --------

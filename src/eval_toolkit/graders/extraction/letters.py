@@ -128,7 +128,7 @@ def _marked(text: str, at: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LetterMatch:
-    """Whether the letter selected in a response denotes the right choice.
+    """Whether the letter selected in a response denotes the correct choice.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class LetterMatch:
         return _counted(response) if self.n_choices is None else self.n_choices
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the letter is right, and whether one was found."""
+        """Return whether the letter is correct, and whether one was found."""
         n = self._n(response)
         truths = [_letter(truth, n or 26) for truth in references(response)]
         found = find_letter(response.completion, n)

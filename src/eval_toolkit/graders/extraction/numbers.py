@@ -273,7 +273,7 @@ class NumberMatch:
         return str(found[-1]) if found else None
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the number is right, and whether one was found."""
+        """Return whether the number is correct, and whether one was found."""
         truths = [self._reference(truth) for truth in references(response)]
         found = self._found(response)
         slack = Fraction(self.tolerance)

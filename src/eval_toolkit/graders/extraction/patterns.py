@@ -86,7 +86,7 @@ class RegexMatch:
             return None
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the match is right, and whether there is one."""
+        """Return whether the match is correct, and whether there is one."""
         truths = applied(self._rules, response)
         late = dict.fromkeys(timed_out_columns(self.name, self._may_overrun), 0.0)
         try:

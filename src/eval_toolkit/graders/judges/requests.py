@@ -44,7 +44,7 @@ class AskingGrader(Protocol):
         ...
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the description for the manifest: the model and whatever affects verdicts."""
+        """Return the description for the manifest: the model and all settings that affect verdicts."""
         ...
 
     def requests(self, response: Any) -> Mapping[str, GenerateRequest]:

@@ -94,7 +94,7 @@ class MathMatch:
         return normal_form(answers[0]) if answers else None
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the first answer is right, whether any is, and whether there is one."""
+        """Return whether the first answer is correct, whether any is, and whether there is one."""
         golds = [_gold(truth) for truth in references(response)]
         answers = find_math_answers(response.completion)
         # A response that equals the whole reference need not be parsed.

@@ -263,7 +263,7 @@ def read_gguf(path: str | Path) -> GGUFFile:
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:
-    """Read only the metadata, whatever the tensor types; see `read_gguf` for exceptions."""
+    """Read only the metadata, for any tensor types; see `read_gguf` for exceptions."""
     return _begun(Path(path))[-1]
 
 

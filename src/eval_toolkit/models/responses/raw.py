@@ -198,7 +198,7 @@ def _tops(given: Sequence[Any]) -> tuple[Any, ...]:
         )
     except (TypeError, ValueError):
         raise InvalidInputError(
-            "`top_logprobs` must be triples: token, log-probability, and pairs of the likeliest tokens"
+            "`top_logprobs` must be triples: token, log-probability, and pairs of the most likely tokens"
         ) from None
 
 

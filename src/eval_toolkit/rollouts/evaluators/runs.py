@@ -206,7 +206,7 @@ class EvaluatorRun:
 
 
 def metric_distributions(all_metrics: Sequence[GraphMetrics]) -> dict[str, dict[str, Any]]:
-    """Return the distribution of each number of ``overall``, for use in `aggregate_metrics`.
+    """Return the distribution of each number in ``overall``, for use in `aggregate_metrics`.
 
     Each has mean, median, min, max, ``n`` (rollouts with a finite number) and ``n_missing``
     (rollouts without one). Names without any number are omitted.
@@ -322,7 +322,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _cell(rollout: EvaluatedRollout, name: str) -> tuple[float | None, str, str]:
-    """Return value, status and reason of one column of one rollout."""
+    """Return the value, status and reason of a column for one rollout."""
     if rollout.status != "ok":
         return None, rollout.status, rollout.reason
     if name not in rollout.values:

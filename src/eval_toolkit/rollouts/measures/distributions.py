@@ -164,7 +164,7 @@ def column_distributions(
 def seed_table(
     records: Records, column: str = "attack_success", *, confidence: float = DEFAULT_CONFIDENCE
 ) -> list[dict[str, Any]]:
-    """Return a summary of the rollouts of each seed prompt.
+    """Summarise the rollouts by seed prompt.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def seed_table(
 def turn_table(
     graphs: Iterable[Graph[Any, Any]], *, refusal: TextScorer | str | None = None
 ) -> list[dict[str, Any]]:
-    """Return a summary of each turn, over all rollouts that reached it.
+    """Summarise each turn over all rollouts that reached it.
 
     Parameters
     ----------

@@ -115,7 +115,7 @@ class TaskConfig:
     metadata: Mapping[str, Any]
     tags: tuple[str, ...] = ()
     digest: str = field(default="", compare=False)
-    """sha256 of all keys, and of the files of functions among them."""
+    """SHA-256 hash of all keys, and of the files with their functions."""
 
     @property
     def sample_split(self) -> str:
