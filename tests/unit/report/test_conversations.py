@@ -139,7 +139,7 @@ class TestTold:
     def test_what_broke_says_where_and_why(self, rollout_run: Run, shown: Shown) -> None:
         page = shown(section_of(rollout_run))
         (broken,) = page.all("p", class_="bug")
-        assert plain(broken["text"]).startswith("Turn 1 broke: ")
+        assert plain(broken["text"]).startswith("Turn 1 ended in an error: ")
         assert HOSTILE in broken["text"]
 
     def test_a_refusal_is_told(self, rollout_run: Run) -> None:

@@ -101,7 +101,7 @@ def test_a_conversation_is_told_turn_by_turn_with_its_branches(ask: Asking, runs
     assert "The target failed at turn 2. 3 turns in 2 branches." in answer.words
     assert "seed prompt Insult me" in answer.words
     assert "turn 2, target: failed You fool. toxicity 0.900" in answer.words
-    assert "Turn 2 broke: the target: no answer in 60 s" in answer.words
+    assert "Turn 2 ended in an error: the target: no answer in 60 s" in answer.words
     assert answer.text.count("turn target failed") == 1
 
 
