@@ -24,8 +24,8 @@ class WithAnswer:
 
     The grader's method ``answer(response)`` returns a string, or None if there is no answer; equal
     strings count as the same answer. The answer is the number for `NumberMatch`, the letter for
-    `LetterMatch`, the match for `RegexMatch`, the normalised text for `ExactMatch`, and the choice
-    for `ChoiceAccuracy`.
+    `LetterMatch`, the match for `RegexMatch`, the normalised response for `ExactMatch`, and the
+    choice for `ChoiceAccuracy`.
 
     Parameters
     ----------

@@ -239,7 +239,8 @@ def _with_seeds(
 ) -> tuple[Callable[..., Any], list[Sequence[Any]]]:
     """Return a function and its arguments, including the seeds if it accepts them.
 
-    It does if it has one more parameter that is required or named seed or seeds.
+    Seeds are passed if the function has an additional parameter that is required or named seed or
+    seeds.
     """
     try:
         parameters = list(inspect.signature(function).parameters.values())

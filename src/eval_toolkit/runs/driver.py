@@ -315,7 +315,7 @@ class Driver:
         return replace(found, run=run)
 
     def full(self, found: Outcome) -> dict[str, Any] | None:
-        """Return the content of ``results_full.json``, if there is any."""
+        """Return the content of ``results_full.json``, or None."""
         return {**found.results, self.kind.full: dict(found.more)} if found.more else None
 
 

@@ -290,7 +290,7 @@ class PairsKind(Kind[list[JobResult]]):
 
 
 def _left_out(tries: Sequence[int]) -> list[str]:
-    """Return notes on attempts that the other run lacks."""
+    """Return notes on attempts missing from the other run."""
     both = min(tries)
     return [
         f"{n - both} of {n} attempts of {side} excluded"

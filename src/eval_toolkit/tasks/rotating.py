@@ -45,7 +45,7 @@ class _Rotated:
 
 
 def rotated(task: BaseTask[Any], by: int) -> BaseTask[Any]:
-    """Return a task with the choices of each question rotated.
+    """Return a task with rotated choices.
 
     Parameters
     ----------
