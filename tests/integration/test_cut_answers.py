@@ -53,7 +53,7 @@ def test_above_one_percent_there_is_a_note(tmp_path: Path, n_cut: int, noted: bo
         return RawCompletion(str(at + 1), finish_reason=reason)
 
     done = run_task(questions(tmp_path / "quiz.jsonl", 100), ScriptedModel(reply, name="m"))
-    notes = [note for note in done.notes if "were cut" in note]
+    notes = [note for note in done.notes if "were truncated" in note]
     want = "2 of 100 answers were truncated: 1 at the token limit, 1 by a content filter; raise max_tokens"
     assert notes == ([want] if noted else [])
     cut = {"length": 1, "content_filter": 1} if n_cut == 2 else {"length": 1} if n_cut else None

@@ -140,7 +140,7 @@ def _system(rest: str, text: str) -> str:
         return name
     system, rest = _string(name)
     if rest:
-        raise _malformed(text, f"unexpected {rest!r:.40} does")
+        raise _malformed(text, f"unexpected {rest!r:.40} after the system")
     return system
 
 
