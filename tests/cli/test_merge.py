@@ -74,7 +74,7 @@ def test_a_part_says_what_is_missing(command: Command) -> None:
     assert (code, out) == (2, "")
     assert err == (
         "error: 1 of 3 shards are missing: 3; run them, or pass --partial (partial=True) to merge "
-        "those that are there\n"
+        "the finished ones\n"
     )
     code, out, _ = command("merge", *found[:2], "--out", "part", "--partial")
     assert code == 0

@@ -246,5 +246,5 @@ def whole_numbers(given: Any, name: str, *, most: int, of: str) -> tuple[int, ..
     numbers = tuple(dict.fromkeys(validation.integer(k, name, low=1) for k in given))
     for k in numbers:
         if k > most:
-            raise InvalidInputError(f"`{name}` is {k}, but {of.format(most)}; request at least {k}")
+            raise InvalidInputError(f"`{name}` is {k}, but {of.format(most)}; ask for at least {k}")
     return numbers
