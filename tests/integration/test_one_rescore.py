@@ -235,7 +235,7 @@ class TestRefusals:
     def test_options_of_python(self, runs: Path) -> None:
         with pytest.raises(InvalidInputError, match="has no option 'scorer'"):
             rescore(runs / "task", scorer=load_scorer("keywords:x"))
-        with pytest.raises(InvalidInputError, match="pass `kind` alone"):
+        with pytest.raises(InvalidInputError, match="pass only `kind`"):
             rescore(
                 runs / "retrieval", kind=StoredRetrieval.stored(Run.open(runs / "retrieval")), k=1
             )

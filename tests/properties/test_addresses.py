@@ -86,7 +86,7 @@ def test_an_address_may_be_written_loosely(text: str, expected: Address) -> None
         ('f1 @ a="x', "not closed"),
         ('f1 @ a=x"y"', "must be quoted"),
         ('"f1" x', "after the metric"),
-        ('f1 / "m" x', "nothing can follow"),
+        ('f1 / "m" x', "after the system"),
     ],
 )
 def test_what_is_no_address_is_refused(text: str, why: str) -> None:

@@ -19,8 +19,8 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.tasks.base import BaseTask
 
 if TYPE_CHECKING:
-    from eval_toolkit.tasks.overlaps import Contamination, ContaminationEffect
-    from eval_toolkit.tasks.shots import FewshotLeakage
+    from eval_toolkit.tasks.fewshot_leaks import FewshotLeakage
+    from eval_toolkit.tasks.ngram_contamination import Contamination, ContaminationEffect
 
 _PARTS = ("question", "choices", "answer")
 _SHOWN = 10
@@ -99,7 +99,7 @@ def check(
     \b
     eval-toolkit tasks check gsm8k --data test.jsonl --corpus 'pile/*.jsonl' --fewshot 5
     """  # noqa: D301
-    from eval_toolkit.tasks.shots import fewshot_leakage
+    from eval_toolkit.tasks.fewshot_leaks import fewshot_leakage
 
     chosen = load_chosen_task(task, options)
     if not corpus and not chosen.num_fewshot:
@@ -150,7 +150,7 @@ def _in_corpus(
     corpus_text: str,
 ) -> "Contamination":
     from eval_toolkit.leakage import NgramContaminationCheck
-    from eval_toolkit.tasks.overlaps import contamination
+    from eval_toolkit.tasks.ngram_contamination import contamination
 
     looked = NgramContaminationCheck(
         list(files), n=ngram, threshold=threshold, reference_col=corpus_text

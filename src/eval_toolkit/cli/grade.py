@@ -12,7 +12,7 @@ from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._models import server_options
 from eval_toolkit.cli._query_options import QueryOptions, asking_options, progress_bar, resumable
 from eval_toolkit.cli._task_page import answers_page
-from eval_toolkit.tasks.stored_answers import ANSWER_ROLES, answer_rows, grade_answers
+from eval_toolkit.tasks.external_answers import ANSWER_ROLES, answer_rows, grade_answers
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

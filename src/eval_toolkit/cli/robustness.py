@@ -17,8 +17,8 @@ from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.tasks.perturbations import perturbation_name
-from eval_toolkit.tasks.perturbed_runs import WORST, Robustness, RobustnessCell
-from eval_toolkit.tasks.perturbed_runs import robustness as compared
+from eval_toolkit.tasks.robustness_comparison import WORST, Robustness, RobustnessCell
+from eval_toolkit.tasks.robustness_comparison import robustness as compared
 
 
 @click.command()

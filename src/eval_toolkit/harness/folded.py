@@ -320,7 +320,7 @@ class _Folds:
     by_slice: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Results by fold and slice."""
     folds: dict[str, Any] = field(default_factory=dict)
-    """Further information on each fold."""
+    """Additional information on each fold."""
     out_of_fold: dict[str, OutOfFold] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     trained: Identities | None = None

@@ -26,9 +26,9 @@ class _Call(Generic[AskedT, AnswerT]):
 class Batcher(Generic[AskedT, AnswerT]):
     """Batcher that runs concurrent calls together in one worker thread.
 
-    While a batch runs, further calls wait for the next one. If the function raises, the calls of
-    the batch are run one by one, so that a bad request does not affect the others. Calls may come
-    from several event loops; cancelled calls are left out of later batches.
+    While a batch runs, new calls wait for the next one. If the function raises, the calls of the
+    batch are run one by one, so that a bad request does not affect the others. Calls may come from
+    several event loops; cancelled calls are excluded from later batches.
 
     ``run`` returns a list of answers or exceptions. It is called in one thread at a time, never in
     the thread of the event loop.

@@ -34,7 +34,7 @@ _OURS = {
     "vllm": "eval_toolkit.models.in_process.vllm:VllmModel",
 }
 _TEXT = "scripted"
-"""Kind whose part after the colon is any text."""
+"""Kind whose part after the colon is an arbitrary string."""
 _TYPING_ERROR = 0.8
 _WHAT = {
     "anthropic": "anthropic:NAME, at Anthropic; key in ANTHROPIC_API_KEY (extra llm)",
@@ -77,9 +77,9 @@ def load_model(name: Any, options: Mapping[str, Any] | None = None) -> Model:
     name : str or object
         ``KIND`` or ``KIND:WHICH``, as listed by `available_models`, or ``package.module:object`` (a
         model or its constructor), optionally followed by options as a TOML table:
-        ``openai:m{base_url='http://localhost:8000/v1'}``. The text of ``scripted:TEXT`` may contain
-        braces, so it takes no options. Any other object, such as a function from prompt to text,
-        is converted by `as_model`.
+        ``openai:m{base_url='http://localhost:8000/v1'}``. The string of ``scripted:TEXT`` may
+        contain braces, so it takes no options. Any other object, such as a function from a prompt
+        to an answer, is converted by `as_model`.
     options : mapping, optional
         Options of the constructor.
 
@@ -132,7 +132,7 @@ def named_model(name: str, options: Mapping[str, Any], *, origin: Origin) -> Mod
     except PluginError as error:
         raise _unknown(name, error) from error
     if kind not in _OURS and (which or given):
-        origin.refuse(f"gives options, which may contain an address, to the model {name!r:.120}")
+        origin.refuse(f"sets options, which may contain an address, for the model {name!r:.120}")
     arguments = [which] if which else []
     try:
         model: Model = finish_plugin(
@@ -148,7 +148,7 @@ def named_model(name: str, options: Mapping[str, Any], *, origin: Origin) -> Mod
 def model_spec(name: str) -> tuple[str, str | None, dict[str, Any]]:
     """Split the name of a model into its kind, the part after the colon, and its options.
 
-    Raises `InvalidInputError` if the text in braces is not a TOML table.
+    Raises `InvalidInputError` if the part in braces is not a TOML table.
 
     Examples
     --------

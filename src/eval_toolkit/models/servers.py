@@ -1,7 +1,7 @@
 """Server for models whose names contain no address.
 
-A name such as ``openai:judge`` says which model, not where. Once the user has named a server,
-requests to such models go there, never silently to OpenAI.
+A name such as ``openai:judge`` contains no address. Once the user has specified a server, requests
+to such models are sent there, never silently to OpenAI.
 """
 
 import os
@@ -40,11 +40,11 @@ class UserServer:
     base_url: str | tuple[str, ...] | None = None
     """Address, or several of servers with the same models."""
     api_key_env: str | None = None
-    """Variable with the key for ``base_url``; not sent to the addresses of single models."""
+    """Variable with the key for ``base_url``; not sent to the addresses of individual models."""
     mentioned: tuple[str, ...] = ()
-    """Addresses that the user gave to single models."""
+    """Addresses that the user specified for individual models."""
     tell: Callable[[str], None] = _nothing
-    """Called with a message on where prompts go, for each model before its first request."""
+    """Called before the first request to each model, with a message on where prompts are sent."""
     prices: "Prices | None" = None
     spending: "Spending | None" = None
     """Limit on the cost of all models together."""
@@ -100,8 +100,8 @@ def user_server(
 ) -> Iterator[None]:
     """Use the user's server for all models without an address, including those named by files.
 
-    ``options`` are ``base_url`` and ``api_key_env``, if the user gave them, and ``mentioned`` the
-    addresses given to single models; the others are fields of `UserServer`.
+    ``options`` are ``base_url`` and ``api_key_env``, if the user specified them, and ``mentioned``
+    the addresses of individual models; the others are fields of `UserServer`.
 
     Examples
     --------

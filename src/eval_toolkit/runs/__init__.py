@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.models.runner.following import JournalEntry, RequestCounts
+    from eval_toolkit.models.runner.journal_tail import JournalEntry, RequestCounts
     from eval_toolkit.runs.addresses import Address
     from eval_toolkit.runs.answers import AnswersTable, answers_of, answers_table
     from eval_toolkit.runs.blocks import (
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.budgets import Budget
     from eval_toolkit.runs.context import Attempt, Context
     from eval_toolkit.runs.driver import drive
-    from eval_toolkit.runs.fleet import run_shards
     from eval_toolkit.runs.folder import Run, find_runs, run_state
     from eval_toolkit.runs.inputs import Inputs
     from eval_toolkit.runs.kind_display import Words
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.rescoring import rescore
     from eval_toolkit.runs.results import ResultCell, Results
     from eval_toolkit.runs.selected_units import StoredUnit
+    from eval_toolkit.runs.shard_execution import run_shards
     from eval_toolkit.runs.shards import Shard
     from eval_toolkit.runs.specs import AskSpec, DecodingSpec, SummarySpec
     from eval_toolkit.runs.stored_units import StoredUnits
@@ -111,9 +111,9 @@ __getattr__ = names_on_use(
         "budgets": "Budget",
         "context": "Attempt Context",
         "driver": "drive",
-        "eval_toolkit.models.runner.following": "JournalEntry RequestCounts",
+        "eval_toolkit.models.runner.journal_tail": "JournalEntry RequestCounts",
         "eval_toolkit.scorecards.parts": "format_part parse_part",
-        "fleet": "run_shards",
+        "shard_execution": "run_shards",
         "folder": "Run find_runs run_state",
         "inputs": "Inputs",
         "kinds": "Graded Identity Kind",

@@ -66,7 +66,8 @@ def drive(
     kind : Kind
         Kind of evaluation.
     out : path, optional
-        Folder of the run. An interrupted run is resumed; a finished one gets its missing answers.
+        Folder of the run. An interrupted run is resumed; missing answers of a finished run are
+        added.
     name : str
         Name of a run without a folder.
     run_id : str, optional
@@ -90,7 +91,7 @@ def drive(
     Raises
     ------
     ArtifactError
-        If the folder contains another run, or another process is writing it.
+        If the folder contains another run, or another process is writing to it.
     ModelError
         If a model fails permanently; existing answers are kept.
 
@@ -166,7 +167,7 @@ class Driver:
     """Run whose attempts are regraded; None if attempts are produced."""
     share: Share | None = None
     joined: Joined | None = None
-    """Shards that the source joins, if it is made of some."""
+    """Shards that were merged into the source, if any."""
 
     def run(self, folder: Path | None) -> Outcome:
         """Run the evaluation and return its outcome; store it if there is a folder."""
@@ -314,7 +315,7 @@ class Driver:
         return replace(found, run=run)
 
     def full(self, found: Outcome) -> dict[str, Any] | None:
-        """Return the content of ``results_full.json``, if there is any."""
+        """Return the content of ``results_full.json``, or None."""
         return {**found.results, self.kind.full: dict(found.more)} if found.more else None
 
 

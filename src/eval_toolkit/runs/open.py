@@ -18,9 +18,9 @@ from eval_toolkit.scorecards import Records
 __all__ = ["JOURNAL", "SO_FAR", "OpenRun", "open_run"]
 
 JOURNAL = "journal.jsonl"
-"""Journal of the answers so far; only an unfinished run has one."""
+"""Journal of the answers; only unfinished runs have one."""
 SO_FAR = "so_far.json"
-"""Value of a metric so far, of an unfinished run."""
+"""Interim value of a metric in an unfinished run."""
 
 
 @dataclass(slots=True)

@@ -130,10 +130,10 @@ class AskingDriver(Driver):
         took = counts_of(context.outcomes, self.kind.reasoning_tags)
         took |= {"n_calls": context.n_calls, "judges": self._judges(context)}
         found = self.outcome(attempts, config, run_id, started, took=took, notes=context.notes)
-        return self._nobody_asked(found) if self.source or self.ask.replay else found
+        return self._without_requests(found) if self.source or self.ask.replay else found
 
-    def _nobody_asked(self, found: Outcome) -> Outcome:
-        """Return the outcome with all answers, including failed ones, counted as stored."""
+    def _without_requests(self, found: Outcome) -> Outcome:
+        """Return the outcome of a run without requests; all answers count as stored."""
         n_replayed = found.n_asked + found.n_cached if self.ask.replay else 0
         cost = None if found.usage["cost"] is None else 0.0
         spent = {**dict.fromkeys(found.usage, 0), "cost": cost}

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from eval_toolkit.tasks.base import BaseTask
     from eval_toolkit.tasks.composed import Task
     from eval_toolkit.tasks.declared import read_task_file
+    from eval_toolkit.tasks.external_answers import grade_answers
+    from eval_toolkit.tasks.fewshot_leaks import FewshotLeakage, SharedQuestion, fewshot_leakage
     from eval_toolkit.tasks.lm_eval import LmEvalGroup, LmEvalTask, load_lm_eval_task
     from eval_toolkit.tasks.loading import TaskInfo, available_tasks, load_task
     from eval_toolkit.tasks.measuring import measure
-    from eval_toolkit.tasks.overlaps import (
+    from eval_toolkit.tasks.ngram_contamination import (
         Contamination,
         ContaminationEffect,
         ItemOverlap,
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     )
     from eval_toolkit.tasks.pairing import judge_pairs
     from eval_toolkit.tasks.perturbations import Perturbation, perturbed
-    from eval_toolkit.tasks.perturbed_runs import Robustness, RobustnessCell, robustness
     from eval_toolkit.tasks.planning import estimate, plan_jobs
     from eval_toolkit.tasks.positions import (
         PositionBias,
@@ -42,14 +43,13 @@ if TYPE_CHECKING:
     )
     from eval_toolkit.tasks.questions import questions_task
     from eval_toolkit.tasks.rescoring import judge_run, measure_run
+    from eval_toolkit.tasks.robustness_comparison import Robustness, RobustnessCell, robustness
     from eval_toolkit.tasks.rotating import rotated, run_rotations
     from eval_toolkit.tasks.running import run_task
-    from eval_toolkit.tasks.shots import FewshotLeakage, SharedQuestion, fewshot_leakage
     from eval_toolkit.tasks.specs import ChoicesSpec, CompletionSpec, DataSpec, Prompt
     from eval_toolkit.tasks.stopped_cells import stopped_card, stopped_cell
     from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
     from eval_toolkit.tasks.stopping_watch import Asked, Decision, Watch, ask_until
-    from eval_toolkit.tasks.stored_answers import grade_answers
     from eval_toolkit.tasks.styles import (
         BPBStyle,
         ClozeStyle,
@@ -183,19 +183,19 @@ __getattr__ = names_on_use(
         "lm_eval": "LmEvalGroup LmEvalTask load_lm_eval_task",
         "loading": "TaskInfo available_tasks load_task",
         "measuring": "measure",
-        "overlaps": "Contamination ContaminationEffect ItemOverlap contamination",
+        "ngram_contamination": "Contamination ContaminationEffect ItemOverlap contamination",
         "pairing": "judge_pairs",
         "perturbations": "Perturbation perturbed",
-        "perturbed_runs": "Robustness RobustnessCell robustness",
+        "robustness_comparison": "Robustness RobustnessCell robustness",
         "planning": "estimate plan_jobs",
         "positions": "PositionBias PositionDifference PositionResult position_bias",
         "questions": "questions_task",
         "rescoring": "judge_run measure_run",
         "rotating": "rotated run_rotations",
         "running": "run_task",
-        "shots": "FewshotLeakage SharedQuestion fewshot_leakage",
+        "fewshot_leaks": "FewshotLeakage SharedQuestion fewshot_leakage",
         "specs": "ChoicesSpec CompletionSpec DataSpec Prompt",
-        "stored_answers": "grade_answers",
+        "external_answers": "grade_answers",
         "stopped_cells": "stopped_card stopped_cell",
         "stopping": "UntilDecided UntilWidth",
         "styles": ("BPBStyle ClozeStyle MCCompletionStyle MCStyle format_mc_prompt letters"),

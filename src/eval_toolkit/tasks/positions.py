@@ -30,7 +30,7 @@ __all__ = ["PositionBias", "PositionDifference", "PositionResult", "position_bia
 
 @dataclass(frozen=True, slots=True)
 class PositionResult:
-    """Pick rate of one position, and accuracy when the correct choice is there."""
+    """Pick rate of a position, and accuracy when the correct choice is at that position."""
 
     label: str
     picked: MetricResult
@@ -87,7 +87,7 @@ class PositionBias(Displayed):
     ...     )
     ...     for right in (0, 1)
     ... ]
-    >>> found = position_bias(records)  # the first position, whatever stands there
+    >>> found = position_bias(records)  # always the first position
     >>> found.consistency.value, [one.accuracy.value for one in found.positions], found.biased
     (0.0, [1.0, 0.0], True)
     """
@@ -310,7 +310,7 @@ class _Picks:
         return {**shares, **dict.fromkeys(rotated, "bounded")}
 
     def correct_at(self, position: int) -> tuple[FloatArray, BoolArray]:
-        """Return whether each unit is correct at a position, and whether it has that position."""
+        """Return whether each unit is correct at a position, and whether the position exists."""
         there = np.array([position < len(picks) for picks in self.picked])
         right = [
             bool((picks == gold)[gold == position].any())

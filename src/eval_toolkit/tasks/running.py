@@ -101,8 +101,8 @@ def run_task(
         Task to run, its name or file as in `load_task`, or a table of questions with references
         (a file such as "questions.jsonl", or rows in memory), as in `questions_task`.
     model : Model, str, callable or object with ``invoke``, optional
-        Model, or an object that `models.as_model` can convert to one: a function from prompt to
-        text, "openai:gpt-4o" …; not needed with ``replay``.
+        Model, or an object that `models.as_model` can convert to one: a function from a prompt to
+        an answer, "openai:gpt-4o" …; not needed with ``replay``.
     base_url : str or sequence of str, optional
         Address of an OpenAI-compatible server, or of several, for a model given by name and judges:
         ``run_task("quiz.jsonl", "openai:small", base_url="http://localhost:8000/v1")``, the same
@@ -119,7 +119,7 @@ def run_task(
         Number of attempts per sample; by default that of the task, which is usually 1.
     formatter : str, ChatTemplate or callable, optional
         Prompt format, as in `prompts.format_prompt`; by default messages for chat models, plain
-        text for log-likelihoods, and with ``replay`` the format of the stored run.
+        strings for log-likelihoods, and with ``replay`` the format of the stored run.
     temperature, top_p, max_tokens, stop
         As in `DecodingSpec`; by default greedy decoding, or over HTTP the server's temperature, with
         the task's own limit and stop sequences, which ``max_tokens`` and ``stop`` override.
@@ -161,7 +161,7 @@ def run_task(
         If the folder contains a run with another task, model, prompt, decoding or seed, or another
         process is writing to it.
     ModelError
-        If the model fails permanently; the answers so far are kept.
+        If the model fails permanently; answers already received are kept.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def run_task(
     attempts = attempts_of(task, attempts)
     summary = SummarySpec.of(options)
     model = _made(model, options["base_url"])
-    with server_of_model(model):  # where judges without an address are asked
+    with server_of_model(model):  # default address of judges
         measuring = GradingSettings.of(
             task,
             options["graders"],

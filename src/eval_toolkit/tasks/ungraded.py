@@ -67,7 +67,7 @@ def ask(
 
     See Also
     --------
-    run_task : Asks, grades, and stores the answers.
+    run_task : Query a model, grade the answers and store them.
 
     Examples
     --------

@@ -153,7 +153,7 @@ class TestResponses:
             RawLoglikelihood([-1.0], ["a", "b"])
         with pytest.raises(InvalidInputError, match=r"loglikelihoods\[0\] is nan"):
             RawLoglikelihood([math.nan], ["a"])
-        with pytest.raises(InvalidInputError, match="do not contain the same texts"):
+        with pytest.raises(InvalidInputError, match="do not contain the same strings"):
             RawLoglikelihood({"a": -1.0}, ["b"])
         with pytest.raises(InvalidInputError, match="`n_tokens` has 2 numbers"):
             RawLoglikelihood([-1.0], ["a"], n_tokens=[1, 2])
@@ -201,7 +201,7 @@ class TestResponses:
             ),
             (
                 lambda: RawLoglikelihood({"a": -1}, n_tokens={"b": 1}),
-                "do not contain the same texts",
+                "do not contain the same strings",
             ),
             (lambda: Usage(completion_tokens=-1), "`completion_tokens` is -1; it must be at least"),
             (lambda: Usage(prompt_tokens=None), "`prompt_tokens` must be an integer, got None"),

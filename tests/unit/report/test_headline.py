@@ -64,7 +64,7 @@ class TestRollouts:
         # One of the 8 conversations broke.
         assert data["said"].startswith("4 of 7 prompts got through [")
         assert data["how"][0].startswith("attack_success 0.571 [")
-        assert data["how"][1].startswith("It fails where words ≥ 0.5, tester static, target target")
+        assert data["how"][1].startswith("Fails if words ≥ 0.5, tester static, target target")
 
     def test_what_broke_has_one_name(self, rollout_run: Run, shown: Shown) -> None:
         header = [plain(one["text"]) for one in shown(section_of(rollout_run)).all("th")]

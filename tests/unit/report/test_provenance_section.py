@@ -90,7 +90,7 @@ def test_files_with_their_hashes(judged_run: Run) -> None:
 
 def test_task_models_judges_and_usage(judged_run: Run) -> None:
     facts = facts_of(judged_run)
-    assert facts["The run"]["kind"] == "a task put to a model"
+    assert facts["The run"]["kind"] == "an evaluation of a model on a task"
     assert facts["The run"]["configuration"] == judged_run.manifest["config_hash"]
     assert facts["The run"]["seeds"] == "run 42"
     assert {"adder", "judge correctness"} <= set(facts["Models"])

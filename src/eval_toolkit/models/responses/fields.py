@@ -26,7 +26,7 @@ __all__ = [
 
 ABSENT: Any = object()
 _NEGATIVE_INFINITY = "-inf"
-"""Text for -inf, the log-probability of impossible choices, which strict JSON cannot express."""
+"""String for -inf, the log-probability of impossible choices, which strict JSON cannot express."""
 
 
 class ResponseType(StrEnum):
@@ -38,12 +38,12 @@ class ResponseType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Usage(Displayed):
-    """Resources used by an answer, which every adapter counts alike.
+    """Resources used by an answer, counted in the same way by every adapter.
 
-    ``prompt_tokens`` are all tokens that were read, prompts and scored choices, as often as they
-    were sent; ``cached_tokens`` are those of them that the server had in its cache.
-    ``completion_tokens`` are all tokens that were generated, reasoning included. An answer that was
-    scored has the tokens of its prompt alone as `RawLoglikelihood.prompt_tokens`.
+    ``prompt_tokens`` are all input tokens, of prompts and scored choices, counted each time they
+    are sent; ``cached_tokens`` are those in the server's cache. ``completion_tokens`` are all
+    generated tokens, including reasoning. `RawLoglikelihood.prompt_tokens` contains only the tokens
+    of the prompt, without the choices.
 
     Raises
     ------
@@ -78,7 +78,7 @@ class Usage(Displayed):
 
     @property
     def total_tokens(self) -> int:
-        """Total tokens of prompt and answer; cached and reasoning tokens are among them."""
+        """Total tokens of prompt and answer, including cached and reasoning tokens."""
         return self.prompt_tokens + self.completion_tokens
 
     def to_dict(self) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class ReplyParts:
     """
 
     answer: str
-    """Text that graders see; empty if the reply ends before it."""
+    """Answer as seen by graders; empty if the reply ends before it."""
     reasoning: str = ""
     cut_off: bool = False
     """Whether the reply ends inside its reasoning, without an answer."""
@@ -72,10 +72,10 @@ class ReplyParts:
 
 
 def split_reasoning(text: str, tags: Tags = REASONING_TAGS, *, opened: bool = False) -> ReplyParts:
-    r"""Separate the reasoning in a text from the answer.
+    r"""Separate the reasoning in a reply from the answer.
 
     Tags are recognised at the beginning of a line, outside of quotation marks and fenced code. An
-    unclosed opening tag at the start of the text makes the whole text reasoning. A closing tag
+    unclosed opening tag at the start of the reply makes the whole reply reasoning. A closing tag
     without an opening one ends reasoning that the prompt began.
 
     Parameters
@@ -85,13 +85,13 @@ def split_reasoning(text: str, tags: Tags = REASONING_TAGS, *, opened: bool = Fa
     tags : sequence of (str, str)
         Opening and closing tags, ignoring case. Without tags nothing is reasoning.
     opened : bool, default False
-        Whether the prompt ends with an opening tag, so that the text starts inside the reasoning.
+        Whether the prompt ends with an opening tag, so that the reply starts inside the reasoning.
 
     Returns
     -------
     ReplyParts
         Reply with its answer stripped of leading blank lines; without reasoning, the unchanged
-        text.
+        reply.
 
     Raises
     ------

@@ -120,7 +120,7 @@ class Entry:
 
 
 class Entries(dict[Key, Entry]):
-    """Finished requests by key, with further information from the journal."""
+    """Finished requests by key, with additional information from the journal."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ class Journal:
     def read(self) -> Entries:
         """Return the finished requests; for each key the last one.
 
-        The entries are empty if there is no file. Another file, or a later version, is an
+        The entries are empty if there is no file. Another file, or a later version, raises
         `ArtifactError`.
         """
         entries = Entries()

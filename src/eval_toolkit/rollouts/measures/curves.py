@@ -26,7 +26,7 @@ from eval_toolkit.rollouts.measures.times import SurvivalRows, followed
 from eval_toolkit.scorecards import MetricResult, Records
 
 UNPROVOKED = "unprovoked_success"
-AS_FAILURES = "{} of {} rollouts broke and count as failures"
+AS_FAILURES = "{} of {} rollouts ended in an error and count as failures"
 _UNDER_POLICIES = ("error_rate", "exclude", "as_zero", "worst", "best", "bounds_ci")
 
 

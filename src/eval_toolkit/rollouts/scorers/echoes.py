@@ -56,7 +56,7 @@ def without_echo(response: str, probes: Iterable[str], *, run: int = SHORTEST_RU
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If ``run`` is below 1, or ``probes`` is a single text.
+        If ``run`` is below 1, or ``probes`` is a single string.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def mark_echoes(nodes: Sequence[Node[Any, Any]], scorer: TextScorer) -> None:
 
 
 def _received_texts(node: Node[Any, Any]) -> list[str]:
-    """Return the texts that the target has received up to a turn."""
+    """Return the messages that the target has received up to a turn."""
     state = node.context
     if isinstance(state, Conversation):
         opening = [state.goal] if state.opening else []
@@ -179,7 +179,7 @@ def _repeated(
 
 
 class _WordSequences:
-    """Word sequences in the texts that the target has received."""
+    """Word sequences in the messages that the target has received."""
 
     def __init__(self, probes: Iterable[str]) -> None:
         self._said = [_words(probe)[1] for probe in probes]

@@ -1,4 +1,4 @@
-"""Files of seed prompts as strings or rows with their locations."""
+"""Reading of seed prompt files as strings or rows with their locations."""
 
 import re
 from pathlib import Path

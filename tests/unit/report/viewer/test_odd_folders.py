@@ -281,7 +281,7 @@ def test_of_many_and_long_answers_the_beginnings_are_shown(
         ("s2", "three"),
     ]
     assert [texts[0].text for texts in told] == ["Why?"] * 3
-    assert Facts((("too long", "to be read in full"),)) in list(flattened(found[1].blocks))
+    assert Facts((("too long", "to be shown in full"),)) in list(flattened(found[1].blocks))
     assert hidden.text == "1 more requests are in responses.parquet."
     words = ask(f"/runs/{key_of(ask)}/sample?row=0").words
     assert "1 more requests are in responses.parquet" in words

@@ -13,7 +13,7 @@ from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.runs import Run
 from eval_toolkit.tasks import CompletionSpec, Prompt, Task, run_task
 from eval_toolkit.tasks.perturbations import Perturbation, perturbed
-from eval_toolkit.tasks.perturbed_runs import WORST, robustness
+from eval_toolkit.tasks.robustness_comparison import WORST, robustness
 
 N = 60
 

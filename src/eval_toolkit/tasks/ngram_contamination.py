@@ -85,7 +85,7 @@ class ContaminationEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Contamination(Displayed):
-    """Overlap of the items of a task with a corpus."""
+    """Overlap between a task's items and a corpus."""
 
     task: str
     n: int
@@ -203,7 +203,7 @@ def contamination(
     parts: Sequence[str] = PARTS,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> Contamination:
-    """Search a corpus, such as a model's training data, for the items of a task by n-grams.
+    """Search a corpus, such as a model's training data, for n-grams of a task's items.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def contamination(
 
 
 def item_texts(task: BaseTask[Any], item: Item) -> list[tuple[str, str]]:
-    """Return the texts of an item by part: question, choices, and answers that are not choices."""
+    """Return the strings of an item by part: question, choices, and answers that are not choices."""
     if task.TASK_STYLER is not None:
         choices = list(task._get_choices(item))
         return [("question", task._get_raw_question(item)), *(("choices", c) for c in choices)]

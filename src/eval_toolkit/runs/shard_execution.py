@@ -1,4 +1,4 @@
-"""`run_shards`: the shards of one run on the workers of an executor, merged at the end."""
+"""`run_shards`: run the shards of an evaluation on an executor, and merge them."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ def run_shards(
 ) -> Outcome:
     """Run the shards of an evaluation on the workers of an executor, and merge them.
 
-    Workers need no common disk: the files of a shard are sent to its worker and come back. They are
-    kept in ``OUT.shards`` until they are merged, so that the same call resumes after a failure.
+    Workers need no shared disk: the files of a shard are sent to its worker and back. They are kept
+    in ``OUT.shards`` until they are merged, so that the same call resumes after a failure.
 
     Parameters
     ----------
     run : callable
-        `run_task`, `run_rollouts` or a function like them, which takes ``out`` and ``shard``.
+        `run_task`, `run_rollouts` or a similar function that takes ``out`` and ``shard``.
     *given
-        Its positional arguments. Give models by name, so that each worker loads its own:
+        Positional arguments of ``run``. Pass models by name, so that each worker loads its own:
         ``"hf:NAME"``.
     out : path
         New folder of the merged run.
     shards : int
-        Number of shards; several per worker even out the load.
+        Number of shards; several per worker balance the load.
     executor : Executor
-        Executor, such as `open_executor` returns: Ray or Dask on a cluster.
+        Executor from `open_executor`, such as Ray or Dask on a cluster.
     merging : mapping, optional
         Options of `merge_runs`, such as ``task`` and ``graders``.
     on_shard : callable, optional
-        Called with each shard that is finished, such as "2/8".
+        Called with each finished shard, such as "2/8".
     **options
         Keyword arguments of ``run``.
 
@@ -99,7 +99,7 @@ def run_shards(
         shard = under_way[future]
         try:
             files, error = future.result()
-        except Exception as broken:  # the worker died, or the shard was refused
+        except Exception as broken:  # the worker died, or rejected the shard
             failed.append(broken)
             continue
         _store(places[shard], files)
@@ -121,7 +121,7 @@ def _shard(
     files: Files,
     where: str,
 ) -> tuple[Files, EvalToolkitError | None]:
-    """Run one shard on a worker; return its files, also those of an unfinished one.
+    """Run one shard on a worker; return its files, even if it is unfinished.
 
     ``where`` is its folder in messages.
     """
@@ -145,14 +145,16 @@ def _files(folder: Path) -> Files:
 
 
 def _store(folder: Path, files: Files) -> None:
-    """Write the files of a shard in place of those before."""
+    """Replace the stored files of a shard."""
     if not files:
         return
     private_folder(folder.parent)
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     for name, data in files.items():
         if Path(name).name != name:
-            raise ArtifactError(f"{folder}: a worker returned the file {name!r:.80}")
+            raise ArtifactError(
+                f"{folder}: a worker returned a file outside the folder: {name!r:.80}"
+            )
         (fresh / name).write_bytes(data)
         make_private(fresh / name)
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Samples restored from a run: questions, references and answers, without the task."""
+"""Samples restored from a run without its task: questions, references and answers."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from eval_toolkit.tasks.types import NO_SUBJECT, Sample
 
 _QUESTIONS = "eval_toolkit.tasks.questions:QuestionsTask"
 _CLASSES = (_QUESTIONS, "eval_toolkit.tasks.composed:Task")
-"""Classes whose answers are graded as they are, without code of the task."""
+"""Classes whose answers are graded unchanged, without code from the task."""
 _BY_TEXT = {"number_match", "exact_match"}
 
 
@@ -46,7 +46,7 @@ class _NotStored(Mapping[str, Any]):
 
 
 class StoredSamples(BaseTask[Any]):
-    """Task that consists of what a run stores: prompts, references and its description.
+    """Task built from a stored run: prompts, references and description.
 
     It is sufficient for graders and judges that need the answer, the question and the reference.
     """
@@ -138,7 +138,7 @@ class StoredSamples(BaseTask[Any]):
                     grader.requests(answer) if is_judge(grader) else grader.grade(answer)
                 except _NotStoredError as error:
                     raise ArtifactError(
-                        f"{self._run.path}: {grader.name}: {error}; the task does: {task_hint(self._told)}"
+                        f"{self._run.path}: {grader.name}: {error}; pass the task: {task_hint(self._told)}"
                     ) from None
                 except Exception:  # noqa: S112 - a failure on this text says nothing of the others
                     continue
@@ -158,7 +158,7 @@ def task_hint(told: Mapping[str, Any]) -> str:
 
 
 def _is_plain(run: Run) -> bool:
-    """Return whether the items of a table of questions had neither choices nor their own graders."""
+    """Return whether the items of a question table have neither choices nor their own graders."""
     if run.manifest["config"]["task"]["class"] != _QUESTIONS:
         return False
     by = [
@@ -178,7 +178,7 @@ def _references(
     cut = REDACTED in text or (len(text) > MAX_CHARS and text.endswith(" more characters]"))
     if cut and needed:
         raise ArtifactError(
-            f"{run.path}: the reference of {unit!r} is not stored in full; the task has it: "
+            f"{run.path}: the reference of {unit!r} is not stored in full; pass the task: "
             f"{task_hint(run.manifest['config']['task'])}"
         )
     if text.startswith("["):

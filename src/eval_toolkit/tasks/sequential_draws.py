@@ -17,7 +17,7 @@ from eval_toolkit.seeds import derive_seed
 from eval_toolkit.tasks.types import Sample
 
 Known: TypeAlias = Mapping[str, tuple[float, float]]
-"""Smallest and largest possible value of each unit; equal if no attempt is missing."""
+"""Smallest and largest possible value of each unit; they are equal if no attempt is missing."""
 
 
 def in_drawn_order(samples: Iterable[Sample], seed: int) -> list[Sample]:
@@ -188,8 +188,8 @@ def looks(
 ) -> Looks:
     """Compute the confidence interval of a mean after each draw.
 
-    ``drawn`` are all possible draws, in order; those from the first one with an
-    unknown unit on are ignored. The lower end uses the smallest possible missing values, the upper end the largest. The
+    ``drawn`` contains all possible draws, in order; draws from the first unknown unit on are
+    ignored. The lower end uses the smallest possible missing values, the upper end the largest. The
     confidence is simultaneous. With ``whole``, the mean is that over all planned units, otherwise
     the expectation for similar units in groups and subjects of equal sizes.
 

@@ -21,8 +21,8 @@ from eval_toolkit.tasks import (
     Task,
     load_task,
 )
-from eval_toolkit.tasks.overlaps import Contamination, contamination
-from eval_toolkit.tasks.shots import fewshot_leakage
+from eval_toolkit.tasks.fewshot_leaks import fewshot_leakage
+from eval_toolkit.tasks.ngram_contamination import Contamination, contamination
 
 
 def question(i: int) -> str:

@@ -1,4 +1,4 @@
-"""Recreation of the graders of a stored run from its configuration."""
+"""Recreation of a stored run's graders from its configuration."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -92,7 +92,7 @@ class _Judges:
 def _panels(judges: Sequence[Judge], name: str) -> list[Panel]:
     try:
         return [Panel(judges, rule, name) for rule in RULES]
-    except EvalToolkitError:  # they judge different things
+    except EvalToolkitError:  # they judge different inputs
         return []
 
 
@@ -116,7 +116,7 @@ def _judges_of_strings(run: Run) -> set[str | None]:
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """Model of a judge of which only the description is stored."""
+    """Model of a judge, of which only the description is stored."""
 
     name: str
     description: Mapping[str, Any] = field(repr=False)

@@ -136,7 +136,7 @@ def test_an_empty_mark_is_not_ok():
 
 def test_where_every_item_is_marked():
     with pytest.raises(
-        InvalidInputError, match=r"no item is left: .*expert \(2\), and only 'ok' items"
+        InvalidInputError, match=r"no items are left: .*expert \(2\), and only 'ok' items"
     ):
         redux([row(0, "expert"), row(1, "expert")]).samples()
 

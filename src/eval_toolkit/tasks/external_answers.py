@@ -1,4 +1,4 @@
-"""Grading of stored answers of any origin: questions, answers and references in a table."""
+"""Grading of stored answers from any source: questions, answers and references in a table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,8 +44,10 @@ ANSWER_ROLES: Mapping[str, tuple[str, ...]] = {
     "subject": ("subject", "category", "topic"),
     "group": ("group",),
 }
-"""Usual names of columns by role, the most likely first; ``answer`` is the reference beside a
-``response``. Other columns are ignored, so that files of several systems have the same items."""
+"""Usual column names by role, most likely first; ``answer`` is the reference beside ``response``.
+
+Other columns are ignored, so that files of several systems have the same items.
+"""
 _USUAL = ("match", "exact_match", "includes", "f1")
 
 
@@ -59,7 +61,7 @@ def grade_answers(
     model: str = "stored answers",
     **options: Any,
 ) -> Outcome:
-    """Grade stored answers of any origin; no model is queried, except for judges.
+    """Grade stored answers from any source; no model is queried, except for judges.
 
     Parameters
     ----------
@@ -71,19 +73,19 @@ def grade_answers(
         Column by role (``question``, ``answer``, ``reference``, ``id``, ``choices``, ``grader``),
         for columns with other names.
     graders : sequence of Grader, str or mapping, optional
-        As in `run_task`; by default ``match``, which grades each row by its fields (its own
-        grader, choices, a number or a text), and for texts exact match, inclusion and F1.
+        As in `run_task`; by default ``match``, which grades each row by its fields (its own grader,
+        choices, a number or a string), and for strings exact match, inclusion and F1.
     out : path, optional
-        Folder of the run, which can be compared, reported and gated like any other.
+        Folder of the run, which can be compared, reported and gated like any other run.
     name, model : str
-        Names of the task and of the system in tables and in the run.
+        Names of the task and the system in tables and in the run.
     **options
-        Further options of `run_task`, such as ``confidence`` or ``cache``.
+        Additional options of `run_task`, such as ``confidence`` or ``cache``.
 
     Returns
     -------
     Outcome
-        Outcome, as of a run of a task.
+        Outcome of a task run.
 
     Raises
     ------
@@ -157,7 +159,7 @@ class _StoredAnswersModel:
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
         """Raise, because answers belong to rows and not to prompts."""
-        raise ModelError("stored answers cannot be given to other prompts", kind="unsupported")
+        raise ModelError("stored answers cannot be reused for other prompts", kind="unsupported")
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
         """Raise, because stored answers are strings."""

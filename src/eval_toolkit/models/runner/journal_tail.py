@@ -213,7 +213,7 @@ def _lines_from_the_end(stream: BinaryIO) -> Iterator[bytes]:
     start = stream.seek(0, os.SEEK_END)
     stop = max(0, start - _TAIL_LIMIT)
     pieces: list[bytes] = []
-    ended = False  # the text after the last line break is not a complete line
+    ended = False  # what follows the last line break is not a complete line
     while start > stop:
         step = min(start - stop, _BLOCK)
         start -= step

@@ -17,7 +17,7 @@ class Flags:
     """Error marks of a dataset, and the excluded or corrected items.
 
     ``ok`` are the marks of items without errors; case, ``_`` and ``-`` are ignored. Items with
-    exactly one correction are kept; without a field of corrections all marked items are excluded.
+    exactly one correction are kept; without a correction field, all marked items are excluded.
 
     Examples
     --------
@@ -49,8 +49,8 @@ class Flags:
     ) -> list[Item]:
         """Return the usable items of one split and subject.
 
-        ``choices`` returns the choices of a marked item with a correction. ``counted`` tells
-        whether the items belong to the sample split, and thus count in `describe` and `notes`.
+        ``choices`` returns the choices of a marked item with a correction. Items are counted in
+        `describe` and `notes` if they belong to the sample split (``counted``).
         """
         if not any(self.field in item for item in items):
             self.n_items += counted * len(items)
@@ -70,7 +70,7 @@ class Flags:
                 left[mark] += 1
         if not found:
             raise InvalidInputError(
-                f"{items[0].place}: no item is left: the field {self.field!r} marks them as "
+                f"{items[0].place}: no items are left: the field {self.field!r} marks them as "
                 f"{_counts(left)}, and only {', '.join(map(repr, self.ok))} items are used"
             )
         if counted:

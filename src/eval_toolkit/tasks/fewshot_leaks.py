@@ -11,7 +11,7 @@ from eval_toolkit.inference import ProportionInterval, wilson_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.identity import identity_of
-from eval_toolkit.tasks.overlaps import answers, questions
+from eval_toolkit.tasks.ngram_contamination import answers, questions
 from eval_toolkit.tasks.types import Item
 from eval_toolkit.text_dedup import cross_dedup_pairs, normalize_text_for_dedup
 
@@ -172,7 +172,7 @@ def _shared(
     shots: list[list[_Row]],
     threshold: float,
 ) -> list[SharedQuestion]:
-    """Return the pairs of items and other rows of the pool with near-duplicate questions."""
+    """Return pairs of items and other pool rows with near-duplicate questions."""
     shown = [{_id(task, example) for example in examples} for examples in shots]
     pairs = cross_dedup_pairs(
         ["\n".join(questions(task, example)) for example in pool],

@@ -47,7 +47,7 @@ class RobustnessCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Robustness(Displayed):
-    """Effect of perturbations on the results of a run."""
+    """Effect of perturbations on a run's results."""
 
     run: str
     perturbations: tuple[str, ...]
