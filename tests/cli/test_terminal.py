@@ -230,7 +230,7 @@ def test_reasons_stand_below_the_table_once() -> None:
 
 def test_rows_of_words_become_blocks() -> None:
     rows = [["arc", "loglikelihoods", "--data, or allenai/ai2_arc", "Science questions of school"]]
-    table = Table(["task", "asks for", "data", "what it is"], rows)
+    table = Table(["task", "asks for", "data", "description"], rows)
     assert lines_of(table, width=40) == [
         "arc",
         "  asks for    loglikelihoods",

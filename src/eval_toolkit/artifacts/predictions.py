@@ -31,7 +31,7 @@ _TEXTS = {
     "slices": "slice",
     "scorers": "scorer",
 }
-"""Text fields of `PredictionArrays`, and the column of each."""
+"""String fields of `PredictionArrays`, with their columns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

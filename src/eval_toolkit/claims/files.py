@@ -75,7 +75,7 @@ class Requirement:
             threshold = math.nan
         if match is None or not math.isfinite(threshold):
             raise InvalidInputError(
-                f'`require` is {text!r}; it must read like "ci_low >= 0.80": value, ci_low or '
+                f'`require` is {text!r}; it must have the form "ci_low >= 0.80": value, ci_low or '
                 "ci_high, one of < <= > >= ==, and a number"
             )
         return cls(match[1], match[2], threshold)

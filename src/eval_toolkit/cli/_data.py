@@ -82,7 +82,7 @@ class Data:
 
 
 def data_options(command: _Command) -> _Command:
-    """Add the options of input columns and formats; the command gets ``reading``."""
+    """Add the options for input columns and formats; the command receives ``reading``."""
 
     @click.option(
         "--text",

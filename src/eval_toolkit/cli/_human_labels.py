@@ -27,7 +27,7 @@ LABEL_RULES: tuple[LabelRule, ...] = ("ppi++", "by-verdict", "rogan-gladen", "la
 _ANY = 1e9
 """Arbitrary half-width, for plans from which only the attainable widths are used."""
 _DRAWN = {
-    "ppi++": "random sample; the judge helps",
+    "ppi++": "random sample, with the judge's verdicts",
     "by-verdict": "sampled by verdict (pass --by-verdict)",
     "rogan-gladen": "a separate set of labels",
     "labels-only": "random sample, human labels only",
@@ -72,7 +72,7 @@ _OPTIONS = (
 
 
 def judged_options(command: _Command) -> _Command:
-    """Add SOURCE and its columns; the command gets ``judged``."""
+    """Add SOURCE and its columns; the command receives ``judged``."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:

@@ -26,7 +26,7 @@ def pairs_page(task: BaseTask[Any], done: Outcome, runs: Sequence[Run]) -> Page:
         for side, run in zip("AB", runs, strict=True)
     ]
     ((_, judged),) = done.judges.items()
-    orders = "both orders" if "consistent" in done.card else "one order each"
+    orders = "both orders" if "consistent" in done.card else "one order per pair"
     lead = [
         ", ".join(sides),
         (

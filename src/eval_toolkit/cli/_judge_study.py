@@ -129,7 +129,7 @@ class _StudyResult:
         chosen = self.found.corrected.method
         names = [chosen, *(name for name in self.found.estimates if name != chosen)]
         rows: Rows = [[name, *_rate(self.found.estimates[name]), _WORDS[name]] for name in names]
-        return Table(["method", "rate", "interval", "width", "what it is"], rows, "the rate")
+        return Table(["method", "rate", "interval", "width", "description"], rows, "the rate")
 
     def _agreement(self) -> Table:
         rows: Rows = [
@@ -168,7 +168,7 @@ class _StudyResult:
 def _against_raw(found: JudgeStudy) -> str:
     raw, chosen = found.corrected.raw, found.corrected
     if chosen.method == "raw":
-        return "which gives no information about the judge's errors"
+        return "so they give no information about the judge's errors"
     where = "inside" if chosen.ci_low <= raw <= chosen.ci_high else "outside"
     return f"the uncorrected rate {number(raw)} lies {where} its interval"
 

@@ -41,7 +41,8 @@ _HTTP = (
     click.option(
         "--api-key-env", metavar="NAME", help="openai: environment variable with the API key."
     ),
-    click.option("--model-id", metavar="NAME", help="openai: identity of the model in place of its address, for runs and caches that continue at another server."),
+    click.option("--model-id", metavar="NAME", help="openai: name that identifies the model "
+        "instead of its URL, so that runs and caches stay valid on another server."),
     click.option("--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True),
                  metavar="S", help="openai: timeout of a request in seconds."),
     click.option("--max-tries", type=click.IntRange(1), help="openai: maximum number of tries per request."),
@@ -58,7 +59,7 @@ _HTTP = (
 
 
 def model_options(command: _Command) -> _Command:
-    """Add the options of HTTP models and ``--model-arg``; the command gets ``choose``."""
+    """Add the options for HTTP models and ``--model-arg``; the command receives ``choose``."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -166,7 +167,7 @@ def is_http(name: str) -> bool:
 
 
 def _nobody(message: str) -> None:
-    """Print nothing, since no request is sent."""
+    """Ignore a message, since no request is sent."""
 
 
 def _teller() -> Callable[[str], None]:
@@ -193,7 +194,7 @@ def _texts(given: Any) -> Iterator[str]:
 
 
 def _pair(text: str) -> tuple[float, ...] | None:
-    """Return two to four prices; None if the text is the name of a file."""
+    """Return two to four prices, or None if the value is a file name."""
     if text.lower().endswith(".toml") or Path(text).is_file():
         return None
     try:

@@ -47,7 +47,7 @@ _RUN = "run"
     "methods",
     multiple=True,
     type=click.Choice(LABEL_RULES),
-    help="Method that uses the labels; all by default. Repeatable.",
+    help="Estimation method to plan for; all by default. Repeatable.",
 )
 @confidence_option
 @output_options
@@ -90,7 +90,7 @@ def labels(judged: Judged, width: float, methods: Any, confidence: float, output
     "--item-sd",
     required=True,
     type=click.FloatRange(0),
-    help="Standard deviation between items: of their true means, or of the true differences.",
+    help="Standard deviation between items, of their true means or true differences.",
 )
 @click.option(
     "--within-sd",
@@ -184,11 +184,11 @@ def _attempts_page(
     first, chance = rows[0], f"with power {percent(assumed['power'])}"
     each = f"{first['attempts']} attempts each" if first["attempts"] > 1 else "one attempt each"
     if effect is None:
-        lead = f"{items:,} items, {each}, show a difference of {first['effect']:.3g} {where}"
+        lead = f"{items:,} items, {each}, detect a difference of {first['effect']:.3g} {where}"
         header = ["attempts per item", "smallest difference"]
         cells: Rows = [[row["attempts"], Number(row["effect"], ".4f")] for row in rows]
     else:
-        lead = f"{first['n']:,} items, {each}, to find a difference of {effect:g} {where}"
+        lead = f"{first['n']:,} items, {each}, to detect a difference of {effect:g} {where}"
         header = ["attempts per item", "items", "answers in total"]
         cells = [[row["attempts"], row["n"], row["n_answers"]] for row in rows]
     tables = [Table(header, cells), assumed_table(payload["assumed"])]
@@ -310,7 +310,7 @@ def _variance_page(found: VarianceComponents, buys: Any, payload: dict[str, Any]
     ]
     tables = [
         Table(["source", "variance", "SD", "share"], parts, "sources of the variance of one value"),
-        Table(["", "new SE", "saved", "cost", "reduction per unit cost"], bought, "what to buy"),
+        Table(["", "new SE", "saved", "cost", "reduction per unit cost"], bought, "additions"),
     ]
     spread = {name: math.sqrt(found.components[name]) for name in ("item", "attempt")}
     notes = [

@@ -17,7 +17,7 @@ _NOT_ASSUMED = ("as_json", "as_md", "as_html", "out")
 
 
 def groups_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of grouped rows."""
+    """Add the options for grouped rows."""
     size = click.option(
         "--group-size",
         type=click.FloatRange(1),

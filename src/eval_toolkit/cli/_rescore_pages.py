@@ -51,11 +51,11 @@ def rescored_rows(
 
 
 def rescored_page(done: Outcome) -> Page:
-    """Return the page of a run without a specific page for its kind."""
+    """Return the default page, for kinds of runs without their own."""
     cells = Results.of(done.results)
     return Page("rescored", done.to_dict(), (), [cells._as_table()], [*done.notes, *_kept(done)])
 
 
 def _kept(done: Outcome) -> list[str]:
-    """Return where the new run was stored, if it was."""
+    """Return a note with the folder of the new run, if it was stored."""
     return [] if done.run is None else [f"run {done.run.path}"]

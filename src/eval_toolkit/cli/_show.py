@@ -108,7 +108,7 @@ def refuse_target(path: Path, option: str, inputs: Iterable[str | Path] = ()) ->
     for folder in target.parents:
         if (folder / "manifest.json").is_file() and run_state(folder) != "not a run":
             raise InvalidInputError(
-                f"{path}: {option} lies in the run {folder}, which must not change; "
+                f"{path}: {option} is inside the run {folder}, which must not change; "
                 "choose another folder"
             )
 

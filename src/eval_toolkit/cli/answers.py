@@ -20,7 +20,7 @@ _ROWS = 50
 @click.option(
     "--grade",
     metavar="NAME",
-    help="Grade that determines what is wrong.  [default: the first 0/1 grade]",
+    help="Grade that determines which answers are wrong.  [default: the first 0/1 grade]",
 )
 @click.option(
     "--limit",

@@ -112,7 +112,7 @@ class Splits:
     help="Corpus that must not contain the rows, compared by word n-grams. Repeatable.",
 )
 @click.option(
-    "--against-text", default="text", show_default=True, help="Text column of CORPUS tables."
+    "--against-text", default="text", show_default=True, help="Text column in CORPUS tables."
 )
 @click.option(
     "--ngram",
@@ -400,7 +400,7 @@ def _page(
 
 
 def _answers(splits: Splits, report: LeakageReport) -> list[str]:
-    """Return the number of copied rows in each split after the training split, or in the only one."""
+    """Return sentences on the copied rows in each later split, or in the only one."""
     copies = [found for found in report.findings if "across" in found.evidence]
     near = any(found.check_name == "NearDuplicateCheck" for found in copies)
     are, one = ("copies or near-copies", "a copy or near-copy") if near else ("copies", "a copy")

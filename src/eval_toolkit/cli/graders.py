@@ -47,7 +47,7 @@ def list_(output: Output) -> None:
         "`graders show NAME` describes the options and the columns",
     ]
     payload = {"graders": [one.to_dict() for one in found]}
-    header = ["grader", "of", "options", "what it says"]
+    header = ["grader", "of", "options", "description"]
     output.emit(Page("graders", payload, (), [Table(header, rows)], notes))
 
 

@@ -43,7 +43,7 @@ _task = click.option(
     "--task",
     required=True,
     metavar="TASK",
-    help="Task of the run, with the same options (--data, --fewshot …).",
+    help="Task that the run used, with the same options (--data, --fewshot …).",
 )
 _perturb = click.option(
     "--perturb",

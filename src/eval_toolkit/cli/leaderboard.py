@@ -199,7 +199,7 @@ def _metric(task: TaskUnits) -> str:
 
 
 def _rule(ranking: Ranking) -> str:
-    """Explain how systems are ranked, and what the ranks guarantee."""
+    """Explain how systems are ranked and at what confidence."""
     if ranking.adjust == "none":
         return "intervals, p-values and ranks are not corrected for multiple comparisons"
     rule = (

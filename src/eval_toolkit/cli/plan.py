@@ -214,11 +214,11 @@ def difference(
     where = "on different rows, for each system" if different_rows else "on the same rows"
     chance = f"with power {percent(assumed['power'])}"
     if effect is not None:
-        answer(needed(effect), f"to find a difference of {effect:g} {where}, {chance}", output)
+        answer(needed(effect), f"to detect a difference of {effect:g} {where}, {chance}", output)
         return
     smallest = _smallest_effect(rows or 0, needed, _largest_effect(assumed))
     payload = {"question": "difference", "assumed": assumptions(), "effect": smallest}
-    lead = f"{rows:,} rows show a difference of {smallest:.3g} {where}, {chance}."
+    lead = f"{rows:,} rows detect a difference of {smallest:.3g} {where}, {chance}."
     output.emit(Page("Plan", payload, [lead]))
 
 
@@ -344,5 +344,5 @@ def pilot(
     size = n_for_width(width, sd=sd, confidence=sampling.confidence)
     unit = "rows" if found.groups is None else "groups of rows"
     known = Estimate(ci.point_estimate, ci.ci_low, ci.ci_high)
-    words = f"like these {units:,}, which give {spec.name} {known}, to know it"
+    words = f"like these {units:,}, which give {spec.name} {known}, to estimate it"
     answer(size, f"{words} {within(width, sampling.confidence)}", output, unit, found.rows.files)

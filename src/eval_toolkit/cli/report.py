@@ -17,7 +17,7 @@ from eval_toolkit.report import Wanted, write_report
 from eval_toolkit.runs import Run
 
 _OWN = "report.html"
-"""Name of the only extra file allowed in a run folder."""
+"""Name of the report in a run folder, the only other file allowed there."""
 
 
 @click.command()

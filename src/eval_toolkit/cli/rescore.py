@@ -44,7 +44,7 @@ _OF: dict[str, set[str]] = {
     "rollout": {"scorers", "asr_at", "policy", *_GRADED, *_SERVER},
 }
 """Options by kind of run; options for records apply to every kind."""
-_CALLED = {"task": "run of a task", "rollout": "run of rollouts"}
+_CALLED = {"task": "task run", "rollout": "rollout run"}
 
 
 @click.command()
@@ -69,8 +69,8 @@ _CALLED = {"task": "run of a task", "rollout": "run of rollouts"}
               help="Tasks: report maj@K. Repeatable.")  # fmt: skip
 @click.option("--task", metavar="TASK",
               help=(
-                "Task of the run; by default found by name, with the stored settings, or the "
-                "stored questions and references of a file of questions."
+                "Task of the run; by default restored from the run (for a file of questions, from "
+                "its stored questions and references)."
               ))  # fmt: skip
 @whole_task_options
 @click.option("--perturb", "perturbations", multiple=True, metavar="KIND[=P]",

@@ -48,7 +48,7 @@ def robustness(
     sampling: Sampling,
     output: Output,
 ) -> None:
-    """Measure the effect of perturbed prompts on a model.
+    """Measure how perturbed prompts affect a model.
 
     RUN is the run of the unperturbed task, each PERTURBED a run of the same items with perturbed
     prompts (`run --perturb`); they are compared item by item. "worst" uses each item's worst value
@@ -160,7 +160,7 @@ _SAME: dict[str, Callable[[Run], Any]] = {
     "decoding": lambda run: _config(run).get("decoding"),
     "format": lambda run: _config(run).get("formatter"),
 }
-"""Settings that a perturbed run shares with the plain one."""
+"""Settings that a perturbed run shares with the unperturbed run."""
 
 
 def _page(found: Robustness, sampling: Sampling) -> Page:

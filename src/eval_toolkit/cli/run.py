@@ -264,7 +264,7 @@ def _planned(
 
 
 def _begins(task: BaseTask[Any], model: Model | None, asking: _Asking) -> Callable[[Progress], str]:
-    """Return a callback that reports the number of stored answers and the cost of the others."""
+    """Return a callback that reports the stored answers and the cost of the remaining ones."""
     from eval_toolkit.tasks.judge_estimates import GUESSED_TOKENS
 
     def said(progress: Progress) -> str:

@@ -82,7 +82,7 @@ Threshold: TypeAlias = "float | FittedOperatingPoint | None"
     "--leakage",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Result of `check TRAIN PREDS --json > FILE`, stored by --save for reports and claims.",
+    help="Output of `check TRAIN PREDS --json`, stored by --save for reports and claims.",
 )
 @click.option("--overwrite", is_flag=True, help="Let --save replace an existing run.")
 @sampling_options(methods=True, backends=True)
@@ -133,9 +133,9 @@ class _ScoreOptions:
         if self.overwrite and self.save is None:
             raise click.UsageError("--overwrite needs --save; --out always replaces a file")
         if self.leakage is not None and self.save is None:
-            raise click.UsageError("--leakage needs --save; nothing else stores what was found")
+            raise click.UsageError("--leakage needs --save; only runs store leakage findings")
         if self.text is not None and self.save is None:
-            raise click.UsageError("--text needs --save; nothing else stores the text of rows")
+            raise click.UsageError("--text needs --save; only runs store texts")
 
     def check_run(self, paths: Sequence[str], wanted: Wanted) -> None:
         """Raise if an option does not apply to a run, whose columns are fixed."""
@@ -149,7 +149,7 @@ class _ScoreOptions:
             )
         if len(paths) != 1 or replace(wanted, by=()) != Wanted():
             raise InvalidInputError(
-                f"{paths[0]}: a run is scored alone and has its own columns: --label, "
+                f"{paths[0]}: score one run at a time; a run has its own columns: --label, "
                 "--score, --group, --id, --where and similar options apply to files"
             )
 

@@ -50,7 +50,7 @@ def list_(output: Output) -> None:
         "custom tasks: a file of questions, a TOML, YAML or Python file, or package.module:Class"
     ]
     payload = {"tasks": [info.to_dict() for info in found]}
-    header = ["task", "asks for", "data", "what it is"]
+    header = ["task", "asks for", "data", "description"]
     output.emit(Page("tasks", payload, (), [Table(header, rows)], notes))
 
 

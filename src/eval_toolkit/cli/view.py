@@ -28,8 +28,8 @@ from eval_toolkit.errors import MissingFileError
     nargs=2,
     multiple=True,
     help=(
-        "With --export: also write the comparison of run B with run A, each given by id or "
-        "folder. Repeatable."
+        "With --export: also write the comparison of runs A and B, given by id or folder. "
+        "Repeatable."
     ),
 )
 def view(

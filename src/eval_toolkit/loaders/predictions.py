@@ -91,7 +91,7 @@ class Predictions:
     weights: FloatArray | None = None
     """Weight of each row, if a weight column was specified."""
     notes: tuple[str, ...] = ()
-    """What was guessed, converted and left out."""
+    """Notes on guessed, converted and omitted values."""
 
     def __len__(self) -> int:
         return len(self.y_true)

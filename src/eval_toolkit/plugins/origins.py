@@ -50,7 +50,7 @@ class Origin:
     allow_code: bool = False
     """Whether the user allowed the code that the file names."""
     remedy: str = _ALLOW
-    """What the user can do instead, as the end of a message."""
+    """Remedy for the user, as the end of a message."""
 
     @property
     def trusted(self) -> bool:

@@ -66,7 +66,7 @@ def comparison_page(
     """Return the differences as a page: answer, systems, table and notes."""
     a, b = names
     alone = [
-        f"{side} alone has {slice_name!r}, scorer {scorer!r}"
+        f"only in {side}: slice {slice_name!r}, scorer {scorer!r}"
         for side, only in ((a, result.only_in_a), (b, result.only_in_b))
         for slice_name, scorer in only
     ]
@@ -98,7 +98,7 @@ def comparison_page(
 
 
 def _discordant(cells: Sequence[RunDifference], a: str, b: str) -> Iterator[str]:
-    """Yield the share of units on which the systems differ, which `plan` asks for."""
+    """Yield the share of units on which the systems differ, an input of `plan`."""
     for cell in cells:
         if cell.n_discordant is not None and cell.n_units:
             share = f"{100 * cell.n_discordant / cell.n_units:.3g} %"

@@ -153,7 +153,7 @@ def left_out(subjects: Sequence[Scored], shown: Sequence[Scored]) -> list[str]:
 
 
 def of_folds(run: Run, shown: Sequence[Scored]) -> list[str]:
-    """Return notes on the origin of scores in a run over folds, and on repeated rows."""
+    """Return notes on out-of-fold scores and repeated rows in a run with folds."""
     if not run.cells.folds:
         return []
     said = "rows of all folds together, each scored in the fold that held it out"

@@ -54,7 +54,7 @@ class Section:
 
     ``id`` is an anchor of letters and hyphens, made unique on pages of several runs; ``menu`` is
     the label for the navigation. The template, a file in ``report/templates``, receives the section
-    as ``section``. ``notes`` are on the values.
+    as ``section``. ``notes`` explain the values.
     """
 
     id: str

@@ -18,7 +18,7 @@ from eval_toolkit.runs.kind_display import kind_named
 
 _FEW = 30
 _MUCH = 0.01
-"""Share of truncated answers from which they are pointed out."""
+"""Minimum share of truncated answers that is reported."""
 Tone: TypeAlias = Literal["good", "warning", "unknown", ""]
 
 

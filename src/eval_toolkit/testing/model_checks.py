@@ -104,7 +104,7 @@ def check_grader(
     Examples
     --------
     >>> from eval_toolkit.graders import ExactMatch
-    >>> "grades_keep_within_bounds" in check_grader(ExactMatch())
+    >>> "grades_within_bounds" in check_grader(ExactMatch())
     True
     """
     return GRADER.check(grader, **said({"responses": responses}))
@@ -212,7 +212,7 @@ def check_text_scorer(
     Examples
     --------
     >>> from eval_toolkit.rollouts.scorers import load_scorer
-    >>> "no_text_no_number" in check_text_scorer(load_scorer("keywords:idiot"))
+    >>> "accepts_empty_list" in check_text_scorer(load_scorer("keywords:idiot"))
     True
     """
     return TEXT_SCORER.check(scorer, **said({"texts": texts, "tolerance": tolerance}))
@@ -248,7 +248,7 @@ def check_attack(
     Examples
     --------
     >>> from eval_toolkit.rollouts.attacks import load_attack
-    >>> "same_seed_same_probe" in check_attack(load_attack("role_play"))
+    >>> "seed_determines_probe" in check_attack(load_attack("role_play"))
     True
     """
     return ATTACK.check(attack, **said({"goal": goal, "seeds": seeds}))
@@ -284,6 +284,6 @@ def check_text_transform(
     ...     def transform(self, text):
     ...         return text.upper()
     >>> check_text_transform(Upper())[-1]
-    'odd_texts_are_changed'
+    'transforms_unusual_texts'
     """
     return TEXT_TRANSFORM.check(transform, **said({"texts": texts}))

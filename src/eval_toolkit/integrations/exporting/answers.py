@@ -299,7 +299,7 @@ class Answers:
     def question(self, unit: str, answer: Answer) -> str | None:
         """Return the question without few-shot examples; None if it is not stored separately.
 
-        In a chat, the question is the last message; in a plain text its start is unknown.
+        In a chat, the question is the last message; in a plain string its start is unknown.
         """
         if unit in self.inputs:
             return self.inputs[unit]

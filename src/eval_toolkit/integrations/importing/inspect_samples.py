@@ -27,10 +27,10 @@ from eval_toolkit.integrations.importing.options import Wanted
 from eval_toolkit.models.messages import Message, Role
 
 _CUT = "...\n(content truncated)"
-"""Suffix of texts that Inspect has truncated in its summaries."""
+"""Suffix of strings that Inspect truncates in its summaries."""
 _REMOVED = "Key removed from summary (> 1k)"
 _REFERENCES = ("attachment://", "tc://")
-"""Prefixes of references to text stored elsewhere in the sample; the second until 2024."""
+"""Prefixes of references to text stored elsewhere in the sample; the second was used until 2024."""
 _LONGEST_ERROR = 2_000
 _CANCELLED = "CancelledError("
 

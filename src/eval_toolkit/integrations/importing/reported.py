@@ -16,7 +16,7 @@ METHOD_OF_RATES = "wilson, from the stated rate and n"
 METHOD_OF_SHARES = "wilson, from the stated standard error"
 _MEANS = ("mean", "the mean")
 _MOST_SAMPLES = 2**53
-"""Largest reported number of samples that is accepted, as floats cannot count higher."""
+"""Largest accepted number of samples; floats cannot represent all larger integers."""
 _WHOLE = 1e-6
 """Tolerance for a rate times n to be a whole number of correct answers."""
 _SHARES = frozenset(

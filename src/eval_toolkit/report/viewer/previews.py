@@ -16,7 +16,7 @@ _STORED = ("input", "reference")
 """Texts in the table of units; an answer is what the run's kind shows as one."""
 _CHARS = 160
 _SCATTERED_AT_MOST = 300_000
-"""Largest run with answers of scattered records: each of them costs reading a row group."""
+"""Maximum number of records for which scattered answers are read, each from its own row group."""
 
 
 def previews(

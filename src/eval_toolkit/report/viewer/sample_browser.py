@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SIZES = (50, 100, 200)
 _COLUMNS_AT_MOST = 6
 _TEXT_AT_MOST = 60
-"""Maximum length of a measured text."""
+"""Maximum length of a measured string."""
 WHOLE = "all"
 """Name of the slice of all rows."""
 Q_AT_MOST = 500
@@ -206,7 +206,7 @@ def shown_columns(shape: Shape, wanted: Filter, verdicts: Verdicts | None) -> li
 def _heads(
     run: ListedRun, shape: Shape, wanted: Filter, size: int, columns: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the headers: of the unit, of plain columns by name, and of measured columns."""
+    """Return the headers of the unit, the plain columns and the measured columns."""
     several = {name for name in ("slice", "scorer") if len(shape.values[name]) != 1}
     plain = [
         name

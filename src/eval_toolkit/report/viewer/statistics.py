@@ -29,7 +29,7 @@ class Told:
     """Result of a comparison, as printed by the command."""
 
     reply: Sequence[str] = ("", "", "")
-    """Kind of the answer, its sign, and its first word."""
+    """Kind of the verdict, its sign, and its short form."""
     lead: Sequence[str] = ()
     """Summary sentences, the answer first."""
     tables: Sequence[Table] = ()

@@ -103,7 +103,7 @@ class Store:
                 except duckdb.InterruptException as error:
                     raise TooLongError(
                         f"this took longer than {limit_s:g} s and was stopped; choose a slice, a "
-                        "part or a status too, or search for less"
+                        f"part or a status, or narrow the search"
                     ) from error
                 finally:
                     timer.cancel()

@@ -10,7 +10,7 @@ from eval_toolkit.report.viewer.run_list import ListedRun
 
 WIDTH, HEIGHT = 260, 84
 _PAD, _SCALE = 10, 40
-"""Margin, and the room for the numbers of the scale."""
+"""Margin, and the width of the axis labels."""
 _AT_MOST = 6
 _POINTS_AT_MOST = 30
 
