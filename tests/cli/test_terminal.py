@@ -32,9 +32,8 @@ from eval_toolkit._internal.display import (
 from eval_toolkit._internal.display.to_markdown import markdown_page
 from eval_toolkit._internal.display.to_terminal import terminal_text
 from eval_toolkit._internal.display.wrapping import wrapped
-from eval_toolkit.cli import _show
 from eval_toolkit.cli._html import html_page
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli.main import cli
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.tasks import CompletionSpec, Perturbation, Prompt, Task, perturbed, run_task

@@ -10,7 +10,7 @@ from docs._ext.blocks import run_page
 
 from eval_toolkit import wilson_interval
 from eval_toolkit._internal import tables
-from eval_toolkit.cli._tour import study
+from eval_toolkit.cli._demo_study import study
 from eval_toolkit.graders import available_graders
 from eval_toolkit.leakage import LEAKAGE_CODES
 from eval_toolkit.tasks import available_tasks

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from eval_toolkit.cli._messages import say
 from eval_toolkit.cli._models import ModelChoice
 from eval_toolkit.cli._options import BACKENDS
 from eval_toolkit.cli._query_options import QueryOptions
-from eval_toolkit.cli._text import say
 from eval_toolkit.models.servers import the_server, user_server
 
 if TYPE_CHECKING:

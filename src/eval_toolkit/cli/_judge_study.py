@@ -15,9 +15,9 @@ from eval_toolkit.cli._human_labels import (
     judged_options,
     label_plans,
 )
+from eval_toolkit.cli._messages import in_options
 from eval_toolkit.cli._options import Sampling, output_options, sampling_options
-from eval_toolkit.cli._show import Output
-from eval_toolkit.cli._text import in_options
+from eval_toolkit.cli._output import Output
 from eval_toolkit.inference import BootstrapCI, CorrectedRate, ProportionInterval
 
 METHODS = ("ppi++", "ppi", "rogan-gladen", "labels-only", "raw")

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from eval_toolkit._internal.files import parse_json, parse_toml
-from eval_toolkit.cli._text import say
+from eval_toolkit.cli._messages import say
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.models.loading import full_name, load_model, model_spec
 from eval_toolkit.models.servers import user_server

@@ -8,8 +8,8 @@ import click
 
 from eval_toolkit._internal.files import replace_atomic
 from eval_toolkit._internal.words import one_line
+from eval_toolkit.cli._messages import say
 from eval_toolkit.cli._suggestions import next_line
-from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.tasks.questions import Columns, guess_columns
 from eval_toolkit.tasks.reading import read_rows

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from eval_toolkit._internal.words import intervals_made
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.runs.specs import SummarySpec
 
 if TYPE_CHECKING:

@@ -10,7 +10,9 @@ from eval_toolkit._internal.display import Number, Page, Rows, Table
 from eval_toolkit._internal.display import Share as ShareCell
 from eval_toolkit.analysis import variance_study
 from eval_toolkit.cli._human_labels import LABEL_RULES, Judged, judged_options, label_plans
+from eval_toolkit.cli._messages import in_options
 from eval_toolkit.cli._options import output_options
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._planning import (
     Above,
     Share,
@@ -23,8 +25,6 @@ from eval_toolkit.cli._planning import (
     power_option,
     width_option,
 )
-from eval_toolkit.cli._show import Output
-from eval_toolkit.cli._text import in_options
 from eval_toolkit.errors import InfeasibleError, InvalidInputError
 from eval_toolkit.inference import AttemptsDesign, VarianceComponents
 from eval_toolkit.runs import Run

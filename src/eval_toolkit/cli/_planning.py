@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from eval_toolkit._internal.display import Number, Page, Table
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.inference import SampleSize
 
 Between = click.FloatRange(0, 1, min_open=True, max_open=True)

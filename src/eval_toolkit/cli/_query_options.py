@@ -18,9 +18,9 @@ from eval_toolkit._internal.display.progress import ProgressBar
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit._internal.words import one_line
 from eval_toolkit.cli._exit import EXIT_FAILED
+from eval_toolkit.cli._messages import in_options, say
 from eval_toolkit.cli._options import form_options
-from eval_toolkit.cli._show import Output
-from eval_toolkit.cli._text import in_options, say
+from eval_toolkit.cli._output import Output
 from eval_toolkit.errors import ArtifactError, ModelError
 from eval_toolkit.models.runner import Progress
 from eval_toolkit.models.servers import cost_text

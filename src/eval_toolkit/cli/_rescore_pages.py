@@ -6,7 +6,7 @@ from dataclasses import replace
 from eval_toolkit._internal.display import Page
 from eval_toolkit.cli._blocks import blocks_page, resamples_of
 from eval_toolkit.cli._options import Sampling
-from eval_toolkit.cli._show import progress
+from eval_toolkit.cli._output import progress
 from eval_toolkit.runs import Outcome, Results, Run, rescore
 
 

@@ -13,7 +13,7 @@ from eval_toolkit._internal.display import CellLike, Number, Page, Rows, Status,
 from eval_toolkit.cli._cells import estimate, with_interval
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._tasks import load_chosen_task, whole_task_options
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.tasks.base import BaseTask

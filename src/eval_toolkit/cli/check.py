@@ -25,10 +25,10 @@ from eval_toolkit.cli._data import (
 )
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._loading import NamedCheck, loaded_data, named_files
+from eval_toolkit.cli._messages import say
 from eval_toolkit.cli._options import grouped, output_options
+from eval_toolkit.cli._output import Output, progress
 from eval_toolkit.cli._separate_files import check_each
-from eval_toolkit.cli._show import Output, progress
-from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError, LeakageError
 from eval_toolkit.leakage import (
     CleanedSplits,

@@ -29,8 +29,8 @@ from eval_toolkit.cli._options import (
     output_options,
     sampling_options,
 )
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._remote import fetched, is_run
-from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.harness.predictions import needs_probability, not_probabilities
 from eval_toolkit.loaders.columns import Wanted

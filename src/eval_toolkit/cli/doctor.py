@@ -21,7 +21,7 @@ from eval_toolkit.artifacts import read_json
 from eval_toolkit.artifacts.remote import address_of, is_remote, local_path
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output, progress
+from eval_toolkit.cli._output import Output, progress
 from eval_toolkit.cli._weights import weights_there
 from eval_toolkit.cli.plugins import found_plugins, plugins_table
 from eval_toolkit.errors import ArtifactError, InvalidInputError

@@ -10,7 +10,7 @@ import click
 
 from eval_toolkit._internal.display import Page, Table
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.graders import available_graders, load_grader
 from eval_toolkit.graders.base import columns_of

@@ -10,7 +10,7 @@ from eval_toolkit._internal.display import CellLike, Number, Page, Table
 from eval_toolkit.analysis.directions import direction_hint
 from eval_toolkit.cli._cells import with_interval
 from eval_toolkit.cli._options import direction_options, form_options, label_options
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._suggestions import next_line
 from eval_toolkit.integrations.importing import Checked, Imported, Wanted, import_logs
 from eval_toolkit.integrations.importing.reported import cell_names

@@ -22,7 +22,7 @@ from eval_toolkit.analysis import leaderboard as ranked
 from eval_toolkit.artifacts import read_json
 from eval_toolkit.artifacts.remote import is_remote
 from eval_toolkit.cli._options import direction_options, output_options
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.inference import BootstrapCI, Ranking, SystemPair
 from eval_toolkit.runs.folder import MANIFEST
 from eval_toolkit.scorecards.parts import WHOLE

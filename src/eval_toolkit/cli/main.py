@@ -14,7 +14,7 @@ from eval_toolkit import __version__
 from eval_toolkit._internal.command_line import recording_command
 from eval_toolkit._internal.environment import hide_secrets
 from eval_toolkit.cli._exit import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
-from eval_toolkit.cli._text import in_options, on_this_machine, reader_may_go, say, shown_safely
+from eval_toolkit.cli._messages import in_options, on_this_machine, reader_may_go, say, shown_safely
 from eval_toolkit.errors import EvalToolkitError
 
 # Name: (import path, first line of the help). The line is repeated here so that `--help` imports

@@ -7,7 +7,7 @@ import click
 
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._options import form_options
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._tasks import load_chosen_task, sandbox_option, whole_task_options
 from eval_toolkit.runs import merge_runs
 

@@ -9,10 +9,10 @@ import click
 
 from eval_toolkit._internal.display import Page, Table
 from eval_toolkit.cli._exit import EvidenceSaysNo
+from eval_toolkit.cli._messages import say
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output
-from eval_toolkit.cli._text import say
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._weights import WEIGHTS, fetch_weights, weights_there
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.loading import available_models

@@ -8,6 +8,7 @@ import click
 
 from eval_toolkit._internal.display import Estimate, Page
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._plan_models import attempts, labels, variance
 from eval_toolkit.cli._planning import (
     Above,
@@ -23,7 +24,6 @@ from eval_toolkit.cli._planning import (
     width_option,
     within,
 )
-from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import InfeasibleError
 from eval_toolkit.inference import (
     BoundSize,

@@ -6,9 +6,9 @@ import click
 
 from eval_toolkit._internal.display import Page, Rows, Status, Table
 from eval_toolkit.cli._exit import EvidenceSaysNo
-from eval_toolkit.cli._names import TARGETS
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
+from eval_toolkit.cli._threshold_selectors import TARGETS
 from eval_toolkit.plugins import PLUGIN_KINDS, PluginInfo, installed_plugins
 
 

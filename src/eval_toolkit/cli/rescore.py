@@ -12,9 +12,9 @@ from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._judge_options import Judging, judging_options, typed
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._options import METHODS, RESAMPLES, Sampling, form_options
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._query_options import progress_bar, reasoning_option, resumable
 from eval_toolkit.cli._rescore_pages import rescored_page, rescored_rows
-from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._tasks import (
     load_chosen_task,
     sandbox_option,

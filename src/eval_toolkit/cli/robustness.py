@@ -9,7 +9,7 @@ import click
 from eval_toolkit._internal.display import CellLike, Estimate, Number, Page, Status, Table
 from eval_toolkit._internal.words import nearest
 from eval_toolkit.cli._options import Sampling, output_options, sampling_options
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli.compare import refuse_nothing
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.stored import stored_metrics

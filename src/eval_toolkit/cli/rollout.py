@@ -14,6 +14,7 @@ from eval_toolkit._internal.tables import STDIN
 from eval_toolkit.cli._cells import reasons
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._fleet import refuse_shard, shard_folder, shard_option
+from eval_toolkit.cli._messages import say
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._query_options import (
     QueryOptions,
@@ -24,7 +25,6 @@ from eval_toolkit.cli._query_options import (
 )
 from eval_toolkit.cli._rollout_page import planned_page, rollout_page
 from eval_toolkit.cli._scorers import about, load_scorers
-from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError, ModelError, PluginError
 from eval_toolkit.models import available_models
 from eval_toolkit.models.responses import REASONING_TAGS

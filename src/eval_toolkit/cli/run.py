@@ -9,7 +9,9 @@ from click.core import ParameterSource
 
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._fleet import Fleet, fleet_options, refuse_shard, shard_folder, shard_option
+from eval_toolkit.cli._messages import say
 from eval_toolkit.cli._models import ModelChoice, model_options
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._query_options import (
     ONLY_RANKED,
     QueryOptions,
@@ -18,7 +20,7 @@ from eval_toolkit.cli._query_options import (
     reasoning_option,
     resumable,
 )
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._stopping_options import Until, until_options
 from eval_toolkit.cli._task_page import estimate_page, task_page
 from eval_toolkit.cli._tasks import (
     load_chosen_task,
@@ -26,8 +28,6 @@ from eval_toolkit.cli._tasks import (
     task_options,
     with_perturbations,
 )
-from eval_toolkit.cli._text import say
-from eval_toolkit.cli._until import Until, until_options
 from eval_toolkit.models.runner import Progress
 from eval_toolkit.models.servers import cost_text, server_of_model
 from eval_toolkit.protocols import Model

@@ -14,13 +14,13 @@ from eval_toolkit._internal import tables
 from eval_toolkit._internal.display import Alert, Page
 from eval_toolkit._internal.files import read_document
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
-from eval_toolkit.cli import _names
+from eval_toolkit.cli import _threshold_selectors
 from eval_toolkit.cli._blocks import blocks_page, resamples_of, short_names
+from eval_toolkit.cli._messages import in_options, say
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
+from eval_toolkit.cli._output import Output, progress
 from eval_toolkit.cli._remote import Fetched, fetched, is_run
-from eval_toolkit.cli._show import Output, progress
 from eval_toolkit.cli._suggestions import next_line
-from eval_toolkit.cli._text import in_options, say
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.harness.predictions import (
     PredictionsKind,
@@ -65,7 +65,7 @@ Threshold: TypeAlias = "float | FittedOperatingPoint | None"
     "--select",
     metavar="RULE",
     help="Rule that selects the threshold on --threshold-from: "
-    f"{', '.join(_names.SELECTOR_NAMES)} [default: max-f1].",
+    f"{', '.join(_threshold_selectors.SELECTOR_NAMES)} [default: max-f1].",
 )
 @click.option(
     "--save",
@@ -323,7 +323,7 @@ def _chosen(
     found: Predictions, wanted: Wanted, threshold_from: str, select: str | None
 ) -> ChosenThresholds:
     """Select a threshold for each scorer on separate rows."""
-    rule = _names.selector(select or "max-f1")
+    rule = _threshold_selectors.selector(select or "max-f1")
     files = tables.expand_paths(threshold_from)
     used = {file.resolve() for file in found.rows.files}
     for file in files:

@@ -23,7 +23,7 @@ from eval_toolkit.cli._data import (
     threshold_option,
 )
 from eval_toolkit.cli._options import form_options
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.leakage import (
     ExactDuplicateCheck,

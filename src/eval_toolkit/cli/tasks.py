@@ -6,12 +6,12 @@ import click
 
 from eval_toolkit._internal.display import Page, Table
 from eval_toolkit._internal.words import one_line
+from eval_toolkit.cli._messages import say
 from eval_toolkit.cli._new_task import new
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._task_check import check
 from eval_toolkit.cli._tasks import load_chosen_task, task_options
-from eval_toolkit.cli._text import say
 from eval_toolkit.models.prompts import format_prompt
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.loading import available_tasks

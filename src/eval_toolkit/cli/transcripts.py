@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from eval_toolkit.cli._show import refuse_target
-from eval_toolkit.cli._text import reader_may_go, say
+from eval_toolkit.cli._messages import reader_may_go, say
+from eval_toolkit.cli._output import refuse_target
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.rollouts.seeds.stored import seeds_of
 from eval_toolkit.rollouts.transcribing import TRANSCRIPT_FORMATS, write_transcripts

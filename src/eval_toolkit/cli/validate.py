@@ -14,8 +14,8 @@ from eval_toolkit.artifacts.remote import is_remote
 from eval_toolkit.claims import load_claims
 from eval_toolkit.cli._exit import EXIT_USAGE, EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._remote import fetched
-from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 
 _SIGNS = (

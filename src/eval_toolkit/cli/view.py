@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from eval_toolkit.cli._text import say
+from eval_toolkit.cli._messages import say
 from eval_toolkit.errors import MissingFileError
 
 

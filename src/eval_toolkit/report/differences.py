@@ -23,7 +23,7 @@ from eval_toolkit.report.comparison_page import (
 from eval_toolkit.report.disagreements import disagreements
 from eval_toolkit.report.headline import claims_shown
 from eval_toolkit.report.main_result import plain_words
-from eval_toolkit.report.naming import named_table, named_text
+from eval_toolkit.report.run_names import named_table, named_text
 from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.report.trust import Fact, trust_of
 from eval_toolkit.runs import Run

@@ -56,7 +56,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         id="survived",
         menu="Survival",
         title="When did the target fail?",
-        template="survived.html",
+        template="survival.html",
         lead="" if curve is None else _lead(curve),
         data={
             "figures": figures,

@@ -67,7 +67,7 @@ def compared(a: Path, b: Path) -> Told:
     from eval_toolkit.analysis.configs import run_names
     from eval_toolkit.report.comparison_page import compared_runs, run_comparison_page
     from eval_toolkit.report.differences import stated
-    from eval_toolkit.report.naming import named_table, named_text
+    from eval_toolkit.report.run_names import named_table, named_text
     from eval_toolkit.runs import Run
 
     try:

@@ -15,7 +15,7 @@ from eval_toolkit._internal.display import Page
 from eval_toolkit._internal.display.to_markdown import markdown_page
 from eval_toolkit._internal.display.to_text import text_page
 from eval_toolkit._internal.files import replace_atomic
-from eval_toolkit.cli._text import say
+from eval_toolkit.cli._messages import say
 from eval_toolkit.errors import InvalidInputError
 
 _Item = TypeVar("_Item")

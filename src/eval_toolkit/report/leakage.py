@@ -95,7 +95,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         id="leaks",
         menu="Leakage",
         title="What did the leakage checks find?",
-        template="leaks.html",
+        template="leakage.html",
         lead=_lead(affecting, quiet, dropped),
         data={
             "findings": [_shown(run, found, wanted) for found in affecting],
