@@ -424,7 +424,7 @@ COMMANDS = [
 @pytest.fixture
 def at_80(monkeypatch: pytest.MonkeyPatch) -> None:
     """Standard output is a terminal of 80 columns."""
-    monkeypatch.setattr(_show, "_in_terminal", lambda: True)
+    monkeypatch.setattr(_output, "_in_terminal", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm-256color")
 
