@@ -32,6 +32,7 @@ from eval_toolkit._internal.display import (
 from eval_toolkit._internal.display.to_markdown import markdown_page
 from eval_toolkit._internal.display.to_terminal import terminal_text
 from eval_toolkit._internal.display.wrapping import wrapped
+from eval_toolkit.cli import _output
 from eval_toolkit.cli._html import html_page
 from eval_toolkit.cli._output import Output
 from eval_toolkit.cli.main import cli
@@ -229,13 +230,14 @@ def test_reasons_stand_below_the_table_once() -> None:
 
 def test_rows_of_words_become_blocks() -> None:
     rows = [["arc", "loglikelihoods", "--data, or allenai/ai2_arc", "Science questions of school"]]
-    table = Table(["task", "asks for", "data", "description"], rows)
+    table = Table(["task", "response", "data", "description"], rows)
     assert lines_of(table, width=40) == [
         "arc",
-        "  asks for    loglikelihoods",
-        "  data        --data, or allenai/ai2_arc",
-        "  what it is  Science questions of",
-        "              school",
+        "  response     loglikelihoods",
+        "  data         --data, or",
+        "               allenai/ai2_arc",
+        "  description  Science questions of",
+        "               school",
     ]
 
 

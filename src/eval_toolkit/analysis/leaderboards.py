@@ -395,7 +395,7 @@ def _named(runs: Any) -> Iterable[tuple[str | None, Run]]:
 def _common_tasks(
     table: Mapping[str, Mapping[str, _Entry]], wanted: Sequence[str] | None
 ) -> tuple[list[str], list[str]]:
-    """Return the included tasks, and descriptions of the excluded ones."""
+    """Return the included tasks, and descriptions of the excluded tasks."""
     if isinstance(wanted, str):
         raise InvalidTypeError(f"`tasks` must be a list; write [{wanted!r}]")
     known = list(dict.fromkeys(task for entries in table.values() for task in entries))

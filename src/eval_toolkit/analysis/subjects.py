@@ -111,7 +111,7 @@ def matched_subjects(
     pairs: Mapping[str, str] | None,
     match: MatchSpec,
 ) -> Matched:
-    """Return the slices and scorers to compare: paired as requested, by name, or the only ones."""
+    """Return the slices and scorers to compare: paired as requested, by name, or the only pair."""
     of_a, of_b = _known(a), _known(b)
     theirs = _slice_names(a, b, of_a, of_b, match.slices)
     of_b = _under_our_names(of_b, theirs)

@@ -32,7 +32,7 @@ _FORMS: dict[str, tuple[str, ...]] = {
     "no_leakage": (),
     "no_errors": (),
 }
-"""Forms of a claim, with the keys that each accepts in addition to the common ones."""
+"""Forms of a claim, with the keys that each accepts in addition to the common keys."""
 _OPTIONAL = ("higher_is_better", "baseline_scorer", "allow_missing")
 _SIZES = ("min_n", "min_positive", "min_negative")
 _AT_EXAMPLE = 'at = "recall@fpr=0.01"'

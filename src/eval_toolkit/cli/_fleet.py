@@ -68,10 +68,10 @@ def refuse_shard(shard: str | None) -> None:
 
 
 def shard_folder(
-    asked: QueryOptions, shard: str | None, name: str, told: Mapping[str, Any]
+    asked: QueryOptions, shard: str | None, name: str, settings: Mapping[str, Any]
 ) -> Path | None:
     """Return the default folder of a run; the name of a shard's folder ends in ``I-of-N``."""
-    folder = asked.folder(name, told)
+    folder = asked.folder(name, settings)
     if folder is None or shard is None or asked.out is not None:
         return folder
     from eval_toolkit.runs.shards import Shard
@@ -109,7 +109,7 @@ class Fleet:
         server = the_server()
         at = {"base_url": server.base_url, "api_key_env": server.api_key_env}
         worker = _Worker(choice, at, server.prices)
-        told = None if quiet else lambda shard: say(f"shard {shard} is finished", err=True)
+        report_shard = None if quiet else lambda shard: say(f"shard {shard} is finished", err=True)
         with open_executor(self.backend, self.workers, gpus=self.gpus) as executor:
             return run_shards(
                 worker,
@@ -118,7 +118,7 @@ class Fleet:
                 shards=self.shards,
                 executor=executor,
                 merging={"task": task, "graders": options["graders"]},
-                on_shard=told,
+                on_shard=report_shard,
                 **options,
             )
 

@@ -57,7 +57,7 @@ def _cells(cell: MetricResult) -> list[CellLike]:
 
 
 def _meaning(name: str, cell: MetricResult) -> str:
-    """Describe whether the interval lies above, below or across one half."""
+    """Describe whether the interval is above or below one half, or contains it."""
     if name not in ("win", "first_position") or cell.ci is None:
         return cell.reason or ""
     above, below = {

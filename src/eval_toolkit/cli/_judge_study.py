@@ -108,7 +108,7 @@ class _StudyResult:
     sampling: Sampling
 
     def page(self) -> Page:
-        """Return the page: the corrected rate, the agreement, and plans for further labels."""
+        """Return the page: the corrected rate, the agreement, and plans for additional labels."""
         found, plans = self.found, self.next_labels
         lead = [
             (
@@ -170,7 +170,7 @@ def _against_raw(found: JudgeStudy) -> str:
     if chosen.method == "raw":
         return "so they give no information about the judge's errors"
     where = "inside" if chosen.ci_low <= raw <= chosen.ci_high else "outside"
-    return f"the uncorrected rate {number(raw)} lies {where} its interval"
+    return f"the uncorrected rate {number(raw)} is {where} its interval"
 
 
 def _estimate(rate: CorrectedRate) -> Estimate:

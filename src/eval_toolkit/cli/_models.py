@@ -157,7 +157,7 @@ def _server(
         currency = "USD" if listed is None else listed.currency
         spending = Spending(max_cost, currency, max_tokens_total)
     mentioned = _ADDRESS.findall(" ".join(_texts((args, kwargs))))
-    tell = _nobody if kwargs.get("dry_run") or kwargs.get("replay") else _teller()
+    tell = _ignore if kwargs.get("dry_run") or kwargs.get("replay") else _print_once()
     return user_server(options, mentioned=mentioned, tell=tell, prices=listed, spending=spending)
 
 
@@ -166,11 +166,11 @@ def is_http(name: str) -> bool:
     return name.startswith("openai:")
 
 
-def _nobody(message: str) -> None:
+def _ignore(message: str) -> None:
     """Ignore a message, since no request is sent."""
 
 
-def _teller() -> Callable[[str], None]:
+def _print_once() -> Callable[[str], None]:
     """Return a function that prints each message once on standard error."""
     said: set[str] = set()
 

@@ -271,7 +271,7 @@ def sampling_options(*, methods: bool, backends: bool = False) -> Callable[[_Com
 
 
 def direction_options(command: _Command) -> _Command:
-    """Add ``--lower-is-better`` and ``--higher-is-better``; the command receives ``higher_is_better``."""
+    """Add the options for directions; the command receives ``higher_is_better``."""
 
     @click.option(
         "--higher-is-better",

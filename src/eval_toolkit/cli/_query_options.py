@@ -29,7 +29,7 @@ from eval_toolkit.runs.open import JOURNAL
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _RUNS = Path("runs")
 ONLY_RANKED = "eval_toolkit.only_ranked"
-"""Key in a command's context: omit the pages of individual runs in formats with a single document."""
+"""Key in a command's context: omit the pages of individual runs in single-document formats."""
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 reasoning_option = click.option(
     "--reasoning-tags",
@@ -56,11 +56,11 @@ class QueryOptions:
     stored: bool
     quiet: bool
 
-    def folder(self, name: str, told: Mapping[str, Any]) -> Path | None:
+    def folder(self, name: str, settings: Mapping[str, Any]) -> Path | None:
         """Return the run folder: ``--out``, or a folder name derived from the request."""
         if not self.stored:
             return None
-        return Path(self.out) if self.out else kept_folder(name, told)
+        return Path(self.out) if self.out else kept_folder(name, settings)
 
 
 _OPTIONS = (
@@ -115,13 +115,13 @@ def asking_options(command: _Command) -> _Command:
     return decorated  # type: ignore[no-any-return]
 
 
-def kept_folder(name: str, told: Mapping[str, Any]) -> Path:
+def kept_folder(name: str, settings: Mapping[str, Any]) -> Path:
     """Return a folder name derived from a request; equal requests have equal names.
 
     ``name`` is a readable prefix, and ``settings`` contains everything that determines the answers.
     """
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:80]
-    return _RUNS / f"{plain}-{sha256_text(canonical_json(told))[:8]}"
+    return _RUNS / f"{plain}-{sha256_text(canonical_json(settings))[:8]}"
 
 
 @contextlib.contextmanager
@@ -135,8 +135,8 @@ def progress_bar(
     if quiet or sys.stderr is None:
         yield None
         return
-    told = functools.partial(say, err=True)
-    with ProgressBar(told, begins, cost_text) as bar:
+    show_line = functools.partial(say, err=True)
+    with ProgressBar(show_line, begins, cost_text) as bar:
         yield bar
 
 

@@ -34,7 +34,7 @@ def estimate_page(
     *,
     stops: bool = False,
 ) -> Page:
-    """Return the page of a dry run; ``stops`` tells whether a rule may end the run early."""
+    """Return the page of a dry run; ``stops`` states whether the run may stop early."""
     most = planned.completion_tokens
     rows: list[tuple[str, CellLike]] = [
         ("samples", planned.n_samples),

@@ -284,8 +284,8 @@ def no_worse(
 ) -> None:
     """Plan a test that a new system is no worse than the old one on the same rows.
 
-    If both are equally good, the lower end of the interval of new minus old lies above minus the
-    margin with the given power.
+    If both are equally good, the interval of new minus old excludes a loss of the margin with the
+    given power.
 
     \b
     eval-toolkit plan no-worse --margin 0.02 --disagree 0.1

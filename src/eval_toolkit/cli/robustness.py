@@ -147,7 +147,7 @@ def _other_differences(plain: Run, others: Sequence[Run]) -> list[str]:
         if differ:
             notes.append(
                 f"{other.path} has another {' and another '.join(differ)} than the unperturbed "
-                "run; differences are not due to the perturbation alone"
+                "run; differences are not only due to the perturbation"
             )
         elif _config(other).get("task") and not _perturbed_by(other):
             notes.append(f"{other.path} is not recorded as perturbed")

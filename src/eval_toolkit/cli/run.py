@@ -159,10 +159,10 @@ def run(
     """Evaluate a model on TASK; every number has an interval.
 
     TASK is a file of questions (CSV, JSON Lines, Parquet …; columns question and answer), a name
-    (`tasks list`), a TOML, YAML or Python file, or package.module:Class. Run the
-    same command again to resume after an interruption: finished requests are not repeated. With
-    another --grader and the same --out, its results replace the stored ones; --no-store keeps
-    them. Exit with 3 if more samples failed than --max-error-rate allows.
+    (`tasks list`), a TOML, YAML or Python file, or package.module:Class. Run the same command again
+    to resume after an interruption: finished requests are not repeated. With another --grader and
+    the same --out, the stored results are replaced; pass --no-store to keep them. Exit with 3 if
+    more samples failed than --max-error-rate allows.
     """
     if len(models) > 1:
         from eval_toolkit.cli._model_ranking import run_each

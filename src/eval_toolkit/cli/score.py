@@ -316,7 +316,7 @@ class ChosenThresholds:
     points: dict[str, Threshold]
     files: list[Path]
     told_apart_by: str | None
-    """Column that proves these rows disjoint from the scored rows, or None."""
+    """Column that shows that none of these rows is scored, or None."""
 
 
 def _chosen(

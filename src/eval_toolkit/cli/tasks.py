@@ -1,4 +1,4 @@
-"""``eval-toolkit tasks``: list tasks, write new ones, and show their definition and prompts."""
+"""``eval-toolkit tasks``: list, write, show and check tasks and their prompts."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def list_(output: Output) -> None:
         "custom tasks: a file of questions, a TOML, YAML or Python file, or package.module:Class"
     ]
     payload = {"tasks": [info.to_dict() for info in found]}
-    header = ["task", "asks for", "data", "description"]
+    header = ["task", "response", "data", "description"]
     output.emit(Page("tasks", payload, (), [Table(header, rows)], notes))
 
 

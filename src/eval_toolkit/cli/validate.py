@@ -40,7 +40,7 @@ def validate(files: Sequence[str], skip_unknown: bool, output: Output) -> None:
     Exit with 1 if one is invalid. FILES are results, manifests and similar files as JSON or YAML,
     and claims files as TOML. The content determines the schema; for a single file, SCHEMA can be
     given instead: a name from `eval-toolkit schemas list`, with or without .json. Every problem is
-    printed on a line; a file that cannot be checked is listed too and makes the exit code 2.
+    printed on a line; a file that cannot be checked is also listed, and the exit code is 2.
     """
     schema = None
     if len(files) == 2 and not is_remote(files[1]) and not Path(files[1]).exists():

@@ -151,7 +151,7 @@ def making(origin: Origin) -> Iterator[None]:
     Parameters
     ----------
     origin : Origin
-        Origin of the object's name and options; the strictest of nested ones applies.
+        Origin of the object's name and options; the strictest of nested origins applies.
 
     Examples
     --------

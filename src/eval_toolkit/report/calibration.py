@@ -131,7 +131,7 @@ def _at_least(k: int, n: int, rate: float) -> float:
 
 
 def _spread(cell: Cell) -> str:
-    """Describe whether scores are too extreme or not extreme enough; "" unless the interval excludes 1."""
+    """Describe scores that are too extreme or not extreme enough; "" if the interval contains 1."""
     if cell.name != "calibration_slope" or not cell.has_value:
         return ""
     if cell.low is None or cell.high is None or cell.low <= 1.0 <= cell.high:

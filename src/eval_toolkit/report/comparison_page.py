@@ -29,8 +29,8 @@ def compared_runs(
 ) -> RunComparison:
     """Compare two runs by the requested or the main metrics.
 
-    By default the main metrics of rollouts and all stored ones of other runs are compared; an empty
-    sequence compares all. Options are those of `compare_runs`.
+    By default, rollout runs are compared by their main metrics and other runs by all stored
+    metrics; an empty sequence compares all. Options are those of `compare_runs`.
     """
     from eval_toolkit.graders.stored import stored_metrics
 
@@ -277,7 +277,7 @@ def _minus(a: str, b: str, signed: Estimate) -> str:
 
 
 def _correction(cell: RunDifference) -> str:
-    """Return a note if the correction was decisive and the interval alone suggests otherwise."""
+    """Return a note if a difference is significant by its interval but not after the correction."""
     if cell.ci_low is None or cell.ci_high is None or cell.verdict != "no significant difference":
         return ""
     if cell.ci_low <= 0.0 <= cell.ci_high:

@@ -90,9 +90,10 @@ def grouped(run: Run, blocks: Sequence[Block]) -> list[Group]:
         groups.append(Group(title=f"{len(rest[SHOWN:])} more metrics", names=rest[SHOWN:]))
     if macro:
         lead = (
-            "Mean of the subjects' means: every subject counts the same, whatever its number of "
-            "samples. If all subjects have the same size, it equals the mean over all samples."
+            "Mean of the subjects' means: every subject has equal weight, regardless of its "
+            "number of samples. If all subjects have the same size, it equals the mean over all "
+            "samples."
         )
-        title = "Macro means: each subject counts the same"
+        title = "Macro means: equal weight per subject"
         groups.append(Group(title=title, names=macro, lead=lead))
     return [group for group in groups if group.names]

@@ -80,7 +80,7 @@ class Scored:
         return len(self.scores) > 0 and bool(((self.scores >= 0) & (self.scores <= 1)).all())
 
     def parts(self, row: int) -> list[tuple[str, str]]:
-        """Return the part to which a row belongs in each named slice."""
+        """Return the part of a row in each named slice."""
         at = self.rows[row]
         return [(name, str(values[at])) for name, values in self.records.slices.items()]
 

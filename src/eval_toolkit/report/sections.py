@@ -88,6 +88,6 @@ class Wanted:
     """Number of resamples of bands and of differences between runs."""
     seed: int = 42
     claims: ClaimReport | None = None
-    """Verdicts on claims about the run, from `evaluate_gate`, to show beside the answer."""
+    """Verdicts on claims about the run, from `evaluate_gate`, to show next to the answer."""
     charts: bool = True
     """Whether to include charts; tables are always included."""

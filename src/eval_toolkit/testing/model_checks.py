@@ -36,7 +36,7 @@ def check_model(
     model : Model
         Object with the members of `protocols.Model`.
     prompts : sequence of str, optional
-        Prompts to continue; by default two short ones. Each rule sends a few requests.
+        Prompts to continue; two short prompts by default. Each rule sends a few requests.
     continuations : sequence of str, optional
         Continuations to score after a prompt.
     max_tokens : int, default 8
@@ -89,7 +89,7 @@ def check_grader(
         Object with the members of `protocols.Grader`.
     responses : sequence of Completion or Loglikelihood, optional
         Responses to grade; by default some of each of its ``response_types``. Required if samples
-        need further content, such as a context.
+        need other content, such as a context.
 
     Returns
     -------

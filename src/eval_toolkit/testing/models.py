@@ -138,7 +138,7 @@ def continuation_order_invariant(model: Any, given: _Prompts) -> None:
 
 
 def concurrency_invariant(model: Any, given: _Prompts) -> None:
-    """Concurrent requests get the same answers as sequential ones."""
+    """Concurrent and sequential requests get the same answers."""
     for ask, requests in (
         (model.generate, given.texts() * 3),
         (model.loglikelihood, given.choices() * 3),

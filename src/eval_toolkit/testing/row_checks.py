@@ -43,8 +43,8 @@ def check_scorer(
     scorer : Scorer
         Object with the members of `protocols.Scorer`.
     examples : sequence, array, frame or EvalSlice, optional
-        Inputs that the scorer accepts, passed on unchanged; six texts by default. Give at least two
-        different ones. For a slice, its features are passed, as in `evaluate`.
+        Inputs that the scorer accepts, passed on unchanged; six texts by default. Pass at least two
+        different inputs. For a slice, its features are passed, as in `evaluate`.
     labels : sequence of int, optional
         Labels of the examples; a scorer with ``fit`` is fitted before each rule. By default the
         scorer is treated as fitted, and ``fit`` is tested with every third label positive.

@@ -115,7 +115,7 @@ def input_order_invariant(scorer: Any, given: _Inputs) -> None:
 
 
 def batch_invariant(scorer: Any, given: _Inputs) -> None:
-    """An input gets the same score alone and in a batch."""
+    """An input gets the same score by itself and in a batch."""
     other = fresh(scorer)
     together = given.scores(scorer, given.inputs)
     alone = [given.scores(other, given.some([row]))[0] for row in range(given.n)]

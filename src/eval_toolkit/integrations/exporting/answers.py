@@ -280,7 +280,7 @@ class Answers:
         return tries
 
     def parts(self, at: int) -> dict[str, str]:
-        """Return the parts of the data to which the unit at an index belongs."""
+        """Return the parts of the data that contain the unit at an index."""
         row = int(self.units.starts[at])
         return {name: str(values[row]) for name, values in self.records.slices.items()}
 

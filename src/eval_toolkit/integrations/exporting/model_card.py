@@ -136,8 +136,9 @@ def _made(run: Run) -> Iterator[str]:
 def model_index(run: Run) -> str:
     """Return the metrics of a run as YAML for Hugging Face's ``model-index``.
 
-    The YAML belongs in the front matter of a model card, between the ``---`` lines. The format does
-    not support intervals, so they are part of the metric names. Cells without a value are omitted.
+    Insert the YAML into the front matter of a model card, between the ``---`` lines. The format
+    does not support intervals, so they are part of the metric names. Cells without a value are
+    omitted.
 
     Every string is quoted.
 

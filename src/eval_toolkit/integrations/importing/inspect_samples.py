@@ -205,7 +205,7 @@ def _item(
 
 
 def _input(given: Any, texts: Mapping[str, str], where: str) -> str | None:
-    """Return the input as text: a string, or all messages with their roles.
+    """Return the input as a string; messages are joined with their roles.
 
     All messages are included, because items may share the final question.
     """

@@ -72,8 +72,8 @@ def stated_cells(
     or for values between 0 and 1, which have at most the same variance. Without n, or if the stated
     standard error is larger (clustered answers) or the values are not binary, n is replaced by the
     number of answers with this standard error, p (1 − p) / SE²: the effective sample size of a
-    survey proportion [1]_. Other numbers have ± z standard errors, unless the number lies in [0, 1]
-    and this interval does not: it may be a share under another name. A standard error of 0 would
+    survey proportion [1]_. Other numbers have ± z standard errors, unless the number is in [0, 1]
+    and this interval is not: it may be a share under another name. A standard error of 0 would
     imply certainty and is not used.
 
     References

@@ -54,7 +54,7 @@ def export_site(
     ``out`` is new, empty, or an earlier site, which is replaced once the new one is complete.
     ``compare`` has pairs (A, B) of runs, as ids or folders below ``runs_dir``. Return the output
     folder, whose list is ``index.html``. Raise `InvalidInputError` if there are no runs, a run to
-    compare is missing, or ``out`` contains anything but a site or lies inside a run.
+    compare is missing, or ``out`` contains anything but a site or is inside a run.
 
     Examples
     --------
@@ -124,7 +124,11 @@ def _check_place(target: Path, out: str | Path) -> None:
         return
     more = sorted(there - _listed(target / MARKER))
     if MARKER not in there or more:
-        what = f"contains {more[0]!r}, which an export did not write" if more else "is not an exported site"
+        what = (
+            f"contains {more[0]!r}, which an export did not write"
+            if more
+            else "is not an exported site"
+        )
         raise InvalidInputError(f"{out}: {what}; choose another folder, or an empty one")
 
 

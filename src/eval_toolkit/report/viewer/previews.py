@@ -24,7 +24,7 @@ def previews(
 ) -> Mapping[int, Mapping[str, str]]:
     """Return the beginnings of the texts of records.
 
-    Texts are keyed by record number and name; absent ones are omitted. In very large runs, the
+    Texts are keyed by record number and name; missing texts are omitted. In very large runs, the
     answers of scattered records are omitted, since reading them would delay the page.
     """
     texts = _of_units(store, shape, found, [name for name in _STORED if name in wanted])

@@ -278,7 +278,7 @@ def _sorts(run: ListedRun, wanted: Filter, size: int) -> list[dict[str, Any]]:
             "on": wanted.sort == sort,
             "href": address(run, "samples", replace(wanted, sort=sort), size=size),
         }
-        for label, sort in (("worth reading first", ""), ("by id", "unit"))
+        for label, sort in (("most informative first", ""), ("by id", "unit"))
     ]
 
 

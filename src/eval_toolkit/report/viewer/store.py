@@ -58,7 +58,7 @@ class Store:
         return rows
 
     def read(self, path: Path, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Return rows as `query` does; the first question mark stands for the file."""
+        """Return rows as `query` does, with the file as the first parameter."""
         return self.query(path, sql, [pattern(path), *parameters])
 
     def column(

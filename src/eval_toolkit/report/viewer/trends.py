@@ -36,7 +36,7 @@ class Trend:
     lines: Sequence[tuple[str, Sequence[Point]]]
     """Name of each system with its runs."""
     n: int
-    """Number of runs, including earlier ones that are not drawn."""
+    """Number of runs, including earlier runs that are not drawn."""
     ends: tuple[float, float]
     """Lowest and highest value on the scale."""
 
