@@ -135,7 +135,7 @@ class RunDifference(Interval[float | None]):
     """Number of units of A that B does not have."""
     n_only_b: int = 0
     n_mismatched: int = 0
-    """Number of units with the same id but different content or label, left out."""
+    """Number of units with the same id but different content or label, which are excluded."""
     n_unhashed: int = 0
     """Number of units paired by id only."""
     n_folds: int = 0

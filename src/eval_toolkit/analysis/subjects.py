@@ -503,8 +503,8 @@ def _held(name: str, quantity: str, subject: Subject) -> Task:
         return Task(name, at(thresholds[0]), direction)
     if quantity == "net_benefit":
         reason = (
-            f"net benefit at threshold {thresholds[0]:g} and at {thresholds[1]:g} weigh false "
-            "positives differently"
+            f"net benefit at threshold {thresholds[0]:g} and at {thresholds[1]:g} use different "
+            f"weights for false positives"
         )
         return Task(name, None, direction, None, reason)
     reason = f"thresholds held at {thresholds[0]:g} in A and {thresholds[1]:g} in B"

@@ -121,7 +121,7 @@ class CommonUnits:
     n_only_a: int
     n_only_b: int
     n_mismatched: int
-    """Number of units with the same id but different content or label, left out."""
+    """Number of units with the same id but different content or label, which are excluded."""
     n_unhashed: int
     """Number of units paired by id only, because a side has no content hash."""
 

@@ -245,7 +245,7 @@ def _nothing_common(
     key: str,
     columns: Sequence[Sequence[str]],
 ) -> str:
-    """Return a message with ids of each side and the options that would pair the rows."""
+    """Return a message with ids from each file and the options that would pair the rows."""
     first = set(sides[0].rows.columns[key].tolist())
     alone = [at for at, side in enumerate(sides) if first.isdisjoint(side.rows.columns[key])]
     shown = [

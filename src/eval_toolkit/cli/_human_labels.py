@@ -25,7 +25,7 @@ _ATTEMPT = "attempt"
 _SHOWN = 5
 LABEL_RULES: tuple[LabelRule, ...] = ("ppi++", "by-verdict", "rogan-gladen", "labels-only")
 _ANY = 1e9
-"""Placeholder half-width, if only the attainable widths of a plan are used."""
+"""Half-width for plans that are only used for their attainable widths; its value is arbitrary."""
 _DRAWN = {
     "ppi++": "random sample, with the judge's verdicts",
     "by-verdict": "sampled by verdict (pass --by-verdict)",

@@ -39,7 +39,7 @@ _AGREEMENT = {
     "bias": "bias, judge minus human",
 }
 _MOST_CLASSES = 8
-"""Maximum number of classes of printed confusion matrices."""
+"""Maximum number of classes for which confusion matrices are printed."""
 
 
 @click.command()

@@ -113,7 +113,7 @@ def model_options(command: _Command) -> _Command:
 
 
 def server_options(command: _Command) -> _Command:
-    """Add the address, the key and the prices, for commands that only query judges."""
+    """Add the options for the URL, the key and the prices, for commands that only query judges."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -142,7 +142,7 @@ def _server(
     max_cost: float | None,
     max_tokens_total: int | None,
 ) -> AbstractContextManager[None]:
-    """Return a context in which models without an address use the user's server."""
+    """Return a context in which models without a URL use the user's server."""
     listed = None
     if prices is not None:
         from eval_toolkit.models.prices import Prices, read_prices

@@ -20,7 +20,7 @@ def rescored_rows(
     *,
     command: str = "score",
 ) -> tuple[Outcome, Page]:
-    """Recompute the summary of a run from its records; return the results and their page."""
+    """Recompute the summary of a run from its records; return the results and the page."""
     source = run if isinstance(run, Run) else Run.open(run)
     pooled = command == "score"  # a single table of rows, as if read from a file
     done = rescore(

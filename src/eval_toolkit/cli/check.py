@@ -339,7 +339,7 @@ def _refuse_nothing_left(splits: Splits, cleaned: CleanedSplits) -> None:
             raise InvalidInputError(
                 f"{splits.data[name].file}: --fix would drop all of its "
                 f"{splits.data[name].rows.n} rows, so nothing was written; read the "
-                "findings without --fix, and disable the checks behind them (--no-near, "
+                "findings without --fix, and disable the checks that caused them (--no-near, "
                 "another --threshold, fewer options)"
             )
 

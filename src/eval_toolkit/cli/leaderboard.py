@@ -112,7 +112,7 @@ def _named(runs: Sequence[str]) -> Any:
 
 
 def _name_and_run(given: str) -> tuple[str | None, str]:
-    """Split NAME=RUN; an "=" inside a URL belongs to the address."""
+    """Split NAME=RUN; an "=" inside a URL is not a separator."""
     name, equals, run = given.partition("=")
     return (name, run) if equals and not is_remote(given) else (None, given)
 

@@ -1,4 +1,4 @@
-"""``eval-toolkit run``: evaluate a model on a task, with resuming and intervals."""
+"""``eval-toolkit run``: evaluate a model on a task, with intervals; runs can be resumed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -17,7 +17,7 @@ from eval_toolkit.errors import MissingFileError
     type=click.IntRange(0, 65535),
     help="Port on 127.0.0.1.  [default: any free port]",
 )
-@click.option("--browser/--no-browser", default=True, help="Open the address in a browser.")
+@click.option("--browser/--no-browser", default=True, help="Open the URL in a browser.")
 @click.option(
     "--export", metavar="DIR", help="Write the pages as static files instead of serving them."
 )

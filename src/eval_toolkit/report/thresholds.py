@@ -48,7 +48,7 @@ class Grid:
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section; None if no scorer has both classes."""
+    """Return the section; None if no scorer has rows of both classes."""
     subjects = [one for one in scored_of(run) if one.has_both_classes]
     if not subjects:
         return None

@@ -187,7 +187,7 @@ class _Report:
             passed, n = (_count(given, where) for given in (entry.get("passed"), total))
             if passed > n:
                 raise ArtifactError(
-                    f"{where}: {passed} passed of {n} evaluated; the number passed must not be larger"
+                    f"{where}: {passed} passed of {n} evaluated; passed must not exceed evaluated"
                 )
             column = f"{COLUMN}{name}"
             values = ok_values(samples, column)

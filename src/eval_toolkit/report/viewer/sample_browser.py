@@ -121,7 +121,7 @@ def read_filter(given: Mapping[str, str], shape: Shape) -> tuple[Filter, list[st
     exact = {name: given.get(name, "") for name in ("slice", "scorer", *_parts(shape))}
     for name, value in exact.items():
         if len(value) > Q_AT_MOST:  # it would appear in every link of the page
-            ignored.append(f"the end of {name}, which has more than {Q_AT_MOST} characters")
+            ignored.append(f"all but the first {Q_AT_MOST} characters of {name}")
             exact[name] = value[:Q_AT_MOST]
         elif value not in shape.values[name]:  # browsers send a line end as two characters
             exact[name] = next(
