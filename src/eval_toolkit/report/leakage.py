@@ -62,7 +62,7 @@ ADVICE: Mapping[str, tuple[str, str]] = {
     "LK010": (
         "A column that gives the label away.",
         (
-            "Leave the column out, or show that it is known before the label is. Dropping rows does "
+            "Omit the column, or show that it is known before the label. Dropping rows does "
             "not help."
         ),
     ),
