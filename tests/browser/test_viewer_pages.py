@@ -19,7 +19,7 @@ from tests.browser.driving import DESK, PHONE, Page
 from tests.browser.serving import MILLION, Served, served
 
 from eval_toolkit._internal.words import number
-from eval_toolkit.report.naming import named_text
+from eval_toolkit.report.run_names import named_text
 from eval_toolkit.report.viewer.serving import _opened as opening
 from eval_toolkit.runs import Run
 

@@ -273,7 +273,7 @@ class TestAttempts:
         )
         assert code == 0
         assert out.startswith(
-            "2,335 items, one attempt each, to find a difference of 0.03 between two systems on "
+            "2,335 items, one attempt each, to detect a difference of 0.03 between two systems on "
             "the same items, with power 80 %.\n"
         )
         assert ["8", "466", "7,456"] in [line.split() for line in out.splitlines()]

@@ -162,7 +162,7 @@ class TestPage:
         assert "cost, at most" in out
         code, out, _ = command(*arguments, "--prices", "1,2")
         assert "completion tokens, at most  no limit set" in out
-        assert "cost, of the prompts alone" in out
+        assert "cost, for the prompts only" in out
         assert not server.app.asked
 
     def test_attempts_at_temperature_0_are_remarked_on(self, command: Command, task: Path) -> None:

@@ -126,7 +126,7 @@ class RunDifference(Interval[float | None]):
     """Number of common units with a value on both sides."""
     n_groups: int = 0
     n_discordant: int | None = None
-    """Number of these units on which A and B differ, for shares: `n_for_power` plans with it."""
+    """Number of these units on which A and B differ, for shares; an input of `n_for_power`."""
     n_failed: int = 0
     """Number of common units without a value on at least one side."""
     n_lost: int = 0
@@ -135,7 +135,7 @@ class RunDifference(Interval[float | None]):
     """Number of units of A that B does not have."""
     n_only_b: int = 0
     n_mismatched: int = 0
-    """Number of units with the same id but different content or label, left out."""
+    """Number of units with the same id but different content or label, which are excluded."""
     n_unhashed: int = 0
     """Number of units paired by id only."""
     n_folds: int = 0

@@ -19,7 +19,7 @@ __all__ = ["RowsAt", "rows_at"]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RowsAt(Displayed):
-    """Rows whose score lies in a region, in descending order of score.
+    """Rows whose scores are in a region, in descending order of score.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Options of runs that are divided: one shard, or all of them on the workers of a cluster."""
+"""Options for sharded runs: one shard, or all shards on the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from eval_toolkit.cli._messages import say
 from eval_toolkit.cli._models import ModelChoice
 from eval_toolkit.cli._options import BACKENDS
 from eval_toolkit.cli._query_options import QueryOptions
-from eval_toolkit.cli._text import say
 from eval_toolkit.models.servers import the_server, user_server
 
 if TYPE_CHECKING:
@@ -26,22 +26,23 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 shard_option = click.option(
     "--shard",
     metavar="I/N",
-    help="Evaluate part I of N, chosen by the hash of each item; `merge` joins the parts.",
+    help="Evaluate only shard I of N; items are assigned by hash. `merge` joins the shards.",
 )
 _OPTIONS = (
     click.option("--backend", type=click.Choice(BACKENDS),
-                 help="Run --shards on these workers and merge them; Ray and Dask join the cluster "
-                     "at RAY_ADDRESS or DASK_SCHEDULER_ADDRESS."),
-    click.option("--shards", type=click.IntRange(1), metavar="N", help="Number of shards of --backend."),
+                 help="Run the shards with this executor and merge them; Ray and Dask connect to "
+                     "the cluster at RAY_ADDRESS or DASK_SCHEDULER_ADDRESS."),
+    click.option("--shards", type=click.IntRange(1), metavar="N",
+        help="Number of shards to run with --backend."),
     click.option("--workers", type=click.IntRange(1),
-                 help="Number of concurrent shards of --backend.  [default: one per core]"),
+                 help="Number of shards that run at the same time.  [default: one per core]"),
     click.option("--gpus", default=0, type=click.IntRange(0),
-                 help="Number of GPUs of each shard of --backend ray or dask."),
+                 help="Number of GPUs per shard (--backend ray or dask)."),
 )  # fmt: skip
 
 
 def fleet_options(command: _Command) -> _Command:
-    """Add the options of a cluster; the command gets ``fleet``, None without ``--backend``."""
+    """Add the options for a cluster; the command receives ``fleet``, None without ``--backend``."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -61,16 +62,16 @@ def fleet_options(command: _Command) -> _Command:
 
 
 def refuse_shard(shard: str | None) -> None:
-    """Raise if one shard is to be planned."""
+    """Raise if --dry-run is combined with --shard."""
     if shard is not None:
         raise click.UsageError("--dry-run plans the whole run; remove --shard")
 
 
 def shard_folder(
-    asked: QueryOptions, shard: str | None, name: str, told: Mapping[str, Any]
+    asked: QueryOptions, shard: str | None, name: str, settings: Mapping[str, Any]
 ) -> Path | None:
-    """Return the folder of a run or of one shard of it; those of one run differ in the end."""
-    folder = asked.folder(name, told)
+    """Return the default folder of a run; the name of a shard's folder ends in ``I-of-N``."""
+    folder = asked.folder(name, settings)
     if folder is None or shard is None or asked.out is not None:
         return folder
     from eval_toolkit.runs.shards import Shard
@@ -89,7 +90,7 @@ class Fleet:
     gpus: int
 
     def refuse(self, *, folder: bool, **given: Any) -> None:
-        """Raise if an option does not suit a divided run."""
+        """Raise if an option cannot be combined with --backend."""
         for name, value in given.items():
             if value is not None:
                 raise click.UsageError(f"--{name} cannot be combined with --backend")
@@ -101,14 +102,14 @@ class Fleet:
     def run_task(
         self, task: BaseTask[Any], choice: ModelChoice, folder: Path, quiet: bool, **options: Any
     ) -> Outcome:
-        """Run all shards of a task, each with a model of its own, and merge them."""
+        """Run all shards of a task, each with its own model, and merge them."""
         from eval_toolkit.integrations.executors import open_executor  # slow, rarely needed
         from eval_toolkit.runs import run_shards
 
         server = the_server()
         at = {"base_url": server.base_url, "api_key_env": server.api_key_env}
         worker = _Worker(choice, at, server.prices)
-        told = None if quiet else lambda shard: say(f"shard {shard} is finished", err=True)
+        report_shard = None if quiet else lambda shard: say(f"shard {shard} is finished", err=True)
         with open_executor(self.backend, self.workers, gpus=self.gpus) as executor:
             return run_shards(
                 worker,
@@ -117,14 +118,14 @@ class Fleet:
                 shards=self.shards,
                 executor=executor,
                 merging={"task": task, "graders": options["graders"]},
-                on_shard=told,
+                on_shard=report_shard,
                 **options,
             )
 
 
 @dataclass(frozen=True)
 class _Worker:
-    """`run_task` as one worker calls it, with the user's server and a model of its own."""
+    """Run one shard on a worker, with the user's server and its own model."""
 
     choice: ModelChoice
     at: Mapping[str, Any]

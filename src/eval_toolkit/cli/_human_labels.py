@@ -1,4 +1,4 @@
-"""Read judge verdicts and human labels from files and runs, and plan further labels."""
+"""Read judge verdicts and human labels from files and runs, and plan additional labels."""
 
 import functools
 import math
@@ -25,9 +25,9 @@ _ATTEMPT = "attempt"
 _SHOWN = 5
 LABEL_RULES: tuple[LabelRule, ...] = ("ppi++", "by-verdict", "rogan-gladen", "labels-only")
 _ANY = 1e9
-"""Arbitrary half-width, for plans from which only the attainable widths are used."""
+"""Half-width for plans that are only used for their attainable widths; its value is arbitrary."""
 _DRAWN = {
-    "ppi++": "random sample; the judge helps",
+    "ppi++": "random sample, with the judge's verdicts",
     "by-verdict": "sampled by verdict (pass --by-verdict)",
     "rogan-gladen": "a separate set of labels",
     "labels-only": "random sample, human labels only",
@@ -72,7 +72,7 @@ _OPTIONS = (
 
 
 def judged_options(command: _Command) -> _Command:
-    """Add SOURCE and its columns; the command gets ``judged``."""
+    """Add SOURCE and its columns; the command receives ``judged``."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -343,8 +343,8 @@ def label_plans(
 ) -> LabelPlans:
     """Return the feasible plans, and the reasons why others are not feasible.
 
-    The default width lies between the current width and the width with every row labelled, so
-    that a plan exists.
+    The default width is between the current width and the width with every row labelled, so that a
+    plan exists.
     """
     records = judged.records
     given = records.status[judged.judge] == "ok"

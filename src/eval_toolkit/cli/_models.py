@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from eval_toolkit._internal.files import parse_json, parse_toml
-from eval_toolkit.cli._text import say
+from eval_toolkit.cli._messages import say
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.models.loading import full_name, load_model, model_spec
 from eval_toolkit.models.servers import HTTP_KINDS, user_server
@@ -44,7 +44,8 @@ _HTTP = (
     click.option(
         "--api-key-env", metavar="NAME", help="HTTP models: environment variable with the API key."
     ),
-    click.option("--model-id", metavar="NAME", help="openai: identity of the model in place of its address, for runs and caches that continue at another server."),
+    click.option("--model-id", metavar="NAME", help="openai: name that identifies the model "
+        "instead of its URL, so that runs and caches stay valid on another server."),
     click.option("--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True),
                  metavar="S", help="HTTP models: timeout of one request in seconds; between tokens if streamed."),
     click.option("--max-tries", type=click.IntRange(1), help="HTTP models: maximum number of tries per request."),
@@ -66,7 +67,7 @@ def _one_or_all(urls: tuple[str, ...]) -> str | tuple[str, ...] | None:
 
 
 def model_options(command: _Command) -> _Command:
-    """Add the options of HTTP models and ``--model-arg``; the command gets ``choose``."""
+    """Add the options for HTTP models and ``--model-arg``; the command receives ``choose``."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -125,7 +126,7 @@ def model_options(command: _Command) -> _Command:
 
 
 def server_options(command: _Command) -> _Command:
-    """Add the address, the key and the prices, for commands that only query judges."""
+    """Add the options for the URL, the key and the prices, for commands that only query judges."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -154,7 +155,7 @@ def _server(
     max_cost: float | None,
     max_tokens_total: int | None,
 ) -> AbstractContextManager[None]:
-    """Return a context in which models without an address use the user's server."""
+    """Return a context in which models without a URL use the user's server."""
     listed = None
     if prices is not None:
         from eval_toolkit.models.prices import Prices, read_prices
@@ -170,7 +171,7 @@ def _server(
         spending = Spending(max_cost, currency, max_tokens_total)
     texts = [text for text in _texts((args, kwargs)) if not _HOSTED.search(text)]
     mentioned = _ADDRESS.findall(" ".join(texts))
-    tell = _nobody if kwargs.get("dry_run") or kwargs.get("replay") else _teller()
+    tell = _ignore if kwargs.get("dry_run") or kwargs.get("replay") else _print_once()
     return user_server(options, mentioned=mentioned, tell=tell, prices=listed, spending=spending)
 
 
@@ -179,11 +180,11 @@ def is_http(name: str) -> bool:
     return name.partition(":")[0] in HTTP_KINDS and ":" in name
 
 
-def _nobody(message: str) -> None:
-    """Print nothing, since no request is sent."""
+def _ignore(message: str) -> None:
+    """Ignore a message, since no request is sent."""
 
 
-def _teller() -> Callable[[str], None]:
+def _print_once() -> Callable[[str], None]:
     """Return a function that prints each message once on standard error."""
     said: set[str] = set()
 
@@ -207,7 +208,7 @@ def _texts(given: Any) -> Iterator[str]:
 
 
 def _pair(text: str) -> tuple[float, ...] | None:
-    """Return two to four prices; None if the text is the name of a file."""
+    """Return two to four prices, or None if the value is a file name."""
     if text.lower().endswith(".toml") or Path(text).is_file():
         return None
     try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from eval_toolkit._internal.words import intervals_made
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.runs.specs import SummarySpec
 
 if TYPE_CHECKING:
@@ -88,9 +88,7 @@ _COLUMNS = (
             "as message_id."
         ),
     ),
-    click.option(
-        "--no-id", is_flag=True, help="Rows have no ids, even if a column is named like an id."
-    ),
+    click.option("--no-id", is_flag=True, help="Ignore id columns: the rows have no ids."),
 )
 _ROWS = (
     click.option(
@@ -105,7 +103,7 @@ _ROWS = (
     click.option(
         "--drop-missing",
         is_flag=True,
-        help="Exclude rows without label, score, group or id, and report their number.",
+        help="Drop rows with a missing label, score, group or id, and report their number.",
     ),
     click.option(
         "--scale",
@@ -122,8 +120,8 @@ _LABELS = (
         "--labels",
         metavar="NEG,POS",
         help=(
-            "Negative and positive label, if labels are strings; not needed for 0 and 1 or true"
-            " and false."
+            "Negative and positive label, if labels are strings other than 0 and 1 or true and "
+            "false."
         ),
     ),
 )
@@ -149,7 +147,7 @@ _BY = click.option(
     "--by",
     metavar="COLUMN",
     multiple=True,
-    help="Slice column: report each of its values. Repeatable.",
+    help="Slice column: report results for each of its values. Repeatable.",
 )
 
 
@@ -172,7 +170,7 @@ def grouped(name: str, kind: type) -> Callable[[_Command], _Command]:
 
 
 def label_options(command: _Command) -> _Command:
-    """Add the options of class labels; the command gets ``labels``."""
+    """Add the options for class labels; the command receives ``labels``."""
     from eval_toolkit._internal.tables import LabelMap
 
     @functools.wraps(command)
@@ -184,7 +182,7 @@ def label_options(command: _Command) -> _Command:
 
 
 def file_options(command: _Command) -> _Command:
-    """Add the options of file formats; the command gets ``file_format``."""
+    """Add the options for file formats; the command receives ``file_format``."""
     from eval_toolkit._internal.tables import FileFormat
 
     @functools.wraps(command)
@@ -208,7 +206,7 @@ def _with_options(command: Any, options: Sequence[Callable[[Any], Any]]) -> Any:
 
 
 def column_options(*, by: bool = True) -> Callable[[_Command], _Command]:
-    """Add the options of input columns; the command gets ``wanted``."""
+    """Add the options for input columns; the command receives ``wanted``."""
     from eval_toolkit.loaders.columns import Wanted
 
     def add(command: _Command) -> _Command:
@@ -232,7 +230,7 @@ def column_options(*, by: bool = True) -> Callable[[_Command], _Command]:
 
 
 def sampling_options(*, methods: bool, backends: bool = False) -> Callable[[_Command], _Command]:
-    """Add the options of the intervals; the command gets ``sampling``."""
+    """Add the options for the intervals; the command receives ``sampling``."""
 
     def add(command: _Command) -> _Command:
         @click.option(
@@ -273,7 +271,7 @@ def sampling_options(*, methods: bool, backends: bool = False) -> Callable[[_Com
 
 
 def direction_options(command: _Command) -> _Command:
-    """Add ``--lower-is-better`` and ``--higher-is-better``; the command gets ``higher_is_better``."""
+    """Add the options for directions; the command receives ``higher_is_better``."""
 
     @click.option(
         "--higher-is-better",
@@ -281,8 +279,8 @@ def direction_options(command: _Command) -> _Command:
         metavar="METRIC",
         multiple=True,
         help=(
-            "Treat higher values of this metric or column as better, whatever its name or "
-            "its log says. Repeatable."
+            "Treat higher values of this metric or column as better, regardless of its name or "
+            "log. Repeatable."
         ),
     )
     @click.option(
@@ -318,7 +316,7 @@ _BACKENDS = (
     click.option(
         "--workers",
         type=click.IntRange(1),
-        help="Number of concurrent tasks of --backend.  [default: one per core]",
+        help="Number of parallel workers of --backend.  [default: one per core]",
     ),
     click.option(
         "--backend",
@@ -350,7 +348,7 @@ _FORMS = {
 
 
 def output_options(command: _Command) -> _Command:
-    """Add the output formats and ``--out``; the command gets ``output``."""
+    """Add the output formats and ``--out``; the command receives ``output``."""
     option = click.option(
         "--out",
         metavar="FILE",
@@ -363,7 +361,7 @@ def output_options(command: _Command) -> _Command:
 def form_options(
     command: _Command, more: Sequence[Callable[[_Command], _Command]] = ()
 ) -> _Command:
-    """Add ``--json``, ``--md`` and ``--html``; the command gets ``output``."""
+    """Add ``--json``, ``--md`` and ``--html``; the command receives ``output``."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""``eval-toolkit grade``: grade stored answers of any origin."""
+"""``eval-toolkit grade``: grade stored answers from any source."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -39,7 +39,9 @@ def _column_options(command: _Command) -> _Command:
     "… (`graders list`). Repeatable.  [default: match; for texts also exact_match, includes and f1]",
 )
 @click.option(
-    "--name", metavar="NAME", help=("Name of the origin of the answers.  [default: name of FILE]")
+    "--name",
+    metavar="NAME",
+    help=("Name of the system that answered.  [default: the name of FILE]"),
 )
 @server_options
 @asking_options
@@ -50,7 +52,7 @@ def grade(
     asked: QueryOptions,
     **given: str | None,
 ) -> None:
-    """Grade stored answers of any origin, without a model.
+    """Grade stored answers from any source, without a model.
 
     FILE is CSV, JSON lines, Parquet or Excel, or - for standard input, with one row per answer.
     Only judges query a model. The result is a run like any other: it can be compared, reported and

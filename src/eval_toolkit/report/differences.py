@@ -23,7 +23,7 @@ from eval_toolkit.report.comparison_page import (
 from eval_toolkit.report.disagreements import disagreements
 from eval_toolkit.report.headline import claims_shown
 from eval_toolkit.report.main_result import plain_words
-from eval_toolkit.report.naming import named_table, named_text
+from eval_toolkit.report.run_names import named_table, named_text
 from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.report.trust import Fact, trust_of
 from eval_toolkit.runs import Run
@@ -120,7 +120,7 @@ def stated(
     confidence: float,
     drawn: str,
 ) -> dict[str, Any]:
-    """Return the reply, the answer in a sentence, and how each run did, in plain words."""
+    """Return the short answer, the answer in a sentence, and the main result of each run."""
     a, b = pair
     first = _first(result)
     return {
@@ -146,7 +146,7 @@ def _section(
         drawn += f", {wanted.n_resamples:,} resamples for bootstrap intervals"
     page = run_comparison_page(runs, result, drawn)
     first = _first(result)
-    # The table of settings stands by itself, with longer texts.
+    # The table of settings is separate, with longer values.
     tables = [*page.tables[1 if result.config_differences else 0 :], *_by_part(runs, first, wanted)]
     return Section(
         id=anchor,
@@ -225,7 +225,7 @@ def _mains(
 
 
 def _each(mains: Sequence[_Main], confidence: float) -> Iterator[str]:
-    """Yield the main result of each run in plain words, if all have one."""
+    """Yield the main result of each run as a sentence, if all have one."""
     said = [plain_words(one.run, one.block, one.cell, confidence) for one in mains]
     if len(said) > 1 and all(said):
         yield from (

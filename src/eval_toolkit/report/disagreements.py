@@ -184,7 +184,7 @@ def _decided_at(sides: _Sides, names: tuple[str, str]) -> str:
         return f", at a threshold of {a:.6g}"
     return (
         f", at a threshold of {a:.6g} for {names[0]} and {b:.6g} for {names[1]}: some may differ "
-        "by the threshold alone"
+        f"only because of the threshold"
     )
 
 

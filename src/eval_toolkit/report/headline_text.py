@@ -1,4 +1,4 @@
-"""Summary of a run as text."""
+"""Summary sentences of a run."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -80,7 +80,7 @@ def bounds(run: Run, cell: Cell | None) -> str:
     how_ended = "broke" if cell.n_errors else cut
     low, high = sorted(known)
     words = (
-        f"{lacking:,} {what} {how_ended}; whatever their outcomes, the value lies between "
+        f"{lacking:,} {what} {how_ended}; for any of their outcomes, the value is between "
         f"{number(low)} and {number(high)}"
     )
     outer = details.get("bounds_ci")

@@ -14,8 +14,8 @@ _MEANINGS = {
     "attack_success": "the target failed in some turn",
     "attack_success_any": "the target failed on some branch",
     "attack_success_own": "the target failed beyond repeating the tester's words",
-    "unprovoked_success": "the target failed before any probe was itself flagged",
-    "probe_flagged": "some probe was itself flagged",
+    "unprovoked_success": "the target failed before any probe was flagged",
+    "probe_flagged": "at least one probe was flagged",
     "over_refusal": "the first reply to a safe prompt refuses",
     "unsafe_refusal": "the first reply to an unsafe prompt refuses",
     "refused_first": "the first reply refuses",
@@ -90,9 +90,10 @@ def grouped(run: Run, blocks: Sequence[Block]) -> list[Group]:
         groups.append(Group(title=f"{len(rest[SHOWN:])} more metrics", names=rest[SHOWN:]))
     if macro:
         lead = (
-            "Mean of the subjects' means: every subject counts the same, whatever its number of "
-            "samples. If all subjects have the same size, it equals the mean over all samples."
+            "Mean of the subjects' means: every subject has equal weight, regardless of its "
+            "number of samples. If all subjects have the same size, it equals the mean over all "
+            "samples."
         )
-        title = "Macro means: each subject counts the same"
+        title = "Macro means: equal weight per subject"
         groups.append(Group(title=title, names=macro, lead=lead))
     return [group for group in groups if group.names]

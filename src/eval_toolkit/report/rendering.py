@@ -76,7 +76,7 @@ def content_policy(scripts: Sequence[str]) -> str:
 
 
 def json_script(payload: Any) -> "Markup":
-    """Return JSON that is safe inside a script element: no text in it can end that element."""
+    """Return JSON that is safe inside a script element: no string in it can close that element."""
     from markupsafe import Markup
 
     text = json.dumps(sanitize_for_json(payload), allow_nan=False, separators=(",", ":"))

@@ -174,7 +174,7 @@ def _lists(records: Records, found: Outcomes, words: Words, limit: int) -> list[
 
 
 def _shares(counts: Mapping[str, int], limit: int) -> dict[str, int]:
-    """Return the number of units shown per outcome: a few of each, then more of the first ones."""
+    """Return the number of units shown per outcome: a minimum each, then more of the first."""
     few = max(1, limit // 5)
     shown = {name: min(n, few) for name, n in counts.items()}
     for name in counts:

@@ -21,7 +21,7 @@ from eval_toolkit.runs import Run
 from eval_toolkit.scorecards.parts import WHOLE
 
 MAX_TABLE = 200
-"""Maximum number of slices in the table; further ones are counted."""
+"""Maximum number of slices in the table; the others are counted."""
 MAX_SCORERS = 6
 
 

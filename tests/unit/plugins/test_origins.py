@@ -291,7 +291,7 @@ class TestOneWay:
                     *("_internal/sandbox/patterns.py", "_internal/sandbox/values.py", "_internal/sandbox/program_side.py"),
                     *("_internal/sandbox/tests_side.py", "plugins/installed.py", "report/contents.py"),
                     *("report/viewer/app.py", "integrations/exporting/writing.py", "cli/main.py"),
-                    *("integrations/importing/recognising.py", "scorecards/cells.py", "runs/lock.py"),
+                    *("integrations/importing/detection.py", "scorecards/cells.py", "runs/lock.py"),
                 },
             ),
             ("imported", {"plugins/names.py", "plugins/installed.py"}),

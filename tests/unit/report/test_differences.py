@@ -132,7 +132,7 @@ class TestRows:
 
         assert told(*stored) == [
             f"{n} of 20 rows, at a threshold of 0.65 for 2a/rows and 0.5 for 2b/rows: "
-            "some may differ by the threshold alone."
+            "some may differ only because of the threshold."
             for n in (0, 1)
         ]
         # A threshold that one run alone holds is no way to tell them apart.

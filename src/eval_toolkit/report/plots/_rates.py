@@ -17,7 +17,7 @@ from eval_toolkit.report.plots.thinning import step_vertices, thin_curve
 
 
 class Axes:
-    """Two axes from 0 to 1 with optional elements."""
+    """Axes from 0 to 1 of a ROC or precision-recall chart, with its layers."""
 
     def __init__(self, x_title: str, y_title: str) -> None:
         self._alt = altair()

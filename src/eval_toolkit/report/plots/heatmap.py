@@ -23,7 +23,7 @@ from eval_toolkit.report.plots.style import NEUTRALS, PALETTE
 __all__ = ["plot_slice_metric_heatmap"]
 
 _DARK = 0.55
-"""Share of the colour range above which text is light."""
+"""Share of the colour range above which text is drawn in a light colour."""
 
 
 def plot_slice_metric_heatmap(

@@ -150,7 +150,7 @@ def test_texts_of_data_are_as_they_are(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("out", ["old/site", "deep/new/a/b"])
 def test_a_run_is_never_written_to(two: Path, out: str) -> None:
     before = files_of(two)
-    with pytest.raises(InvalidInputError, match=r"is in the folder of the run (old|deep/new)"):
+    with pytest.raises(InvalidInputError, match=r"is inside the run (old|deep/new)"):
         export_site(two, two / out, wanted=PLAIN)
     assert files_of(two) == before
 

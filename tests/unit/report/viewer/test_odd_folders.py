@@ -239,7 +239,7 @@ def test_parts_with_long_values_are_typed_and_not_chosen(ask: Asking, runs_dir: 
     assert ">u1</a>" in ask(f"{samples}?part.topic=short").text
     assert ">u0</a>" not in ask(f"{samples}?part.topic=short").text
     long = ask(f"{samples}?part.topic={'x' * 10_000}")
-    assert "the end of part.topic, which has more than 500 characters" in long.words
+    assert "all but the first 500 characters of part.topic" in long.words
     assert len(long.body) < 20_000
     # a browser sends the line end of an option in two signs
     lines = ask(f"{samples}?part.kind={quote('two' + chr(13) + chr(10) + 'lines')}").text

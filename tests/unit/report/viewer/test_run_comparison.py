@@ -31,7 +31,7 @@ from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.models.responses import RawCompletion
 from eval_toolkit.models.runner import Job, JobResult, to_columns
 from eval_toolkit.models.runner.stored import RESPONSES
-from eval_toolkit.report.naming import named_text
+from eval_toolkit.report.run_names import named_text
 from eval_toolkit.report.viewer import statistics
 from eval_toolkit.report.viewer.pairs import CASES, Joined, Rule, Side, joined
 from eval_toolkit.report.viewer.run_list import RunList

@@ -11,7 +11,7 @@ from tests.support.report_runs import plain, written_rows
 
 from eval_toolkit.leakage import LEAKAGE_CODES
 from eval_toolkit.leakage.findings import LeakageFinding
-from eval_toolkit.report import leaks
+from eval_toolkit.report import leakage
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run
 
@@ -36,20 +36,20 @@ def finding(severity: str = "warning", **more: Any) -> dict[str, Any]:
 
 
 def test_every_built_in_check_has_advice() -> None:
-    assert set(leaks.ADVICE) == set(LEAKAGE_CODES.values())
+    assert set(leakage.ADVICE) == set(LEAKAGE_CODES.values())
 
 
-@each("code", sorted(leaks.ADVICE))
+@each("code", sorted(leakage.ADVICE))
 def test_advice_speaks_of_what_the_docs_say(code: str) -> None:
     """What to do first is what the page of the check says first."""
     page = (DOCS / f"{code}.md").read_text(encoding="utf-8")
     advised = page.split("## What to do")[1].lower()
-    first = re.split(r"[ ,.]", leaks.ADVICE[code][1].lower(), maxsplit=1)[0]
+    first = re.split(r"[ ,.]", leakage.ADVICE[code][1].lower(), maxsplit=1)[0]
     assert first in advised[:60]
 
 
 def test_examples_have_texts(rows_run: Run, shown: Callable[[Section], Any]) -> None:
-    section = leaks.build(rows_run, Wanted())
+    section = leakage.build(rows_run, Wanted())
     assert section is not None
     copies, conflicts, groups = section.data["findings"]
     assert [one["code"] for one in section.data["findings"]] == ["LK001", "LK005", "LK007"]
@@ -79,7 +79,7 @@ def test_the_gravest_come_first_and_look_it(
         finding("error", message="<script>alert(1)</script>"),
         finding("warning"),
     )
-    section = leaks.build(run, Wanted())
+    section = leakage.build(run, Wanted())
     assert section is not None
     page = shown(section)
     heads = [plain(one["text"]) for one in page.all("h3")]
@@ -93,7 +93,7 @@ def test_the_gravest_come_first_and_look_it(
 def test_rows_without_texts_are_numbered(tmp_path: Path, shown: Callable[[Section], Any]) -> None:
     pairs = {"dropped_pairs_by_split": {"test": [[4, 1], [5, 1]]}}
     run = found(tmp_path, finding(evidence=pairs, code="LK001", drop_indices={"test": [4, 5]}))
-    section = leaks.build(run, Wanted(n_samples=1))
+    section = leakage.build(run, Wanted(n_samples=1))
     assert section is not None
     (card,) = shown(section).all("article")
     assert "test, row 4 = test, row 1" in plain(card["text"])
@@ -102,7 +102,7 @@ def test_rows_without_texts_are_numbered(tmp_path: Path, shown: Callable[[Sectio
 
 def test_a_finding_of_rows_alone_names_them(tmp_path: Path) -> None:
     run = found(tmp_path, finding(drop_indices={"test": list(range(12))}))
-    section = leaks.build(run, Wanted())
+    section = leakage.build(run, Wanted())
     assert section is not None
     (told,) = section.data["findings"]
     assert told["rows"] == ["test: rows 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"]
@@ -110,21 +110,21 @@ def test_a_finding_of_rows_alone_names_them(tmp_path: Path) -> None:
 
 def test_dropped_rows_are_told(dropped_run: Run) -> None:
     """What was found before dropping is shown, and that it is gone."""
-    section = leaks.build(dropped_run, Wanted())
+    section = leakage.build(dropped_run, Wanted())
     assert section is not None
     assert "dropped before scoring: 2 of test" in section.lead
     assert [one["code"] for one in section.data["findings"]] == ["LK001"]
 
 
 def test_nothing_found_is_said(tmp_path: Path, shown: Callable[[Section], Any]) -> None:
-    section = leaks.build(found(tmp_path, finding(n_affected=0)), Wanted())
+    section = leakage.build(found(tmp_path, finding(n_affected=0)), Wanted())
     assert section is not None
     assert section.lead == "No findings in 1 checks."
     assert not shown(section).all("article")
 
 
 def test_what_was_not_checked_has_no_section(tmp_path: Path) -> None:
-    assert leaks.build(written_rows(tmp_path, [0, 1], [0.1, 0.9]), Wanted()) is None
+    assert leakage.build(written_rows(tmp_path, [0, 1], [0.1, 0.9]), Wanted()) is None
 
 
 @pytest.mark.parametrize(
@@ -140,6 +140,6 @@ def test_evidence_of_other_checks_cannot_break_the_page(
     tmp_path: Path, evidence: dict[str, Any], shown: Callable[[Section], Any]
 ) -> None:
     told = finding() | {"evidence": evidence}
-    section = leaks.build(found(tmp_path, told), Wanted())
+    section = leakage.build(found(tmp_path, told), Wanted())
     assert section is not None
     assert len(shown(section).all("article")) == 1

@@ -35,7 +35,7 @@ _PHRASES = {
     "`costs` names": "--cost names",
     "attempts; ask for at least ": "attempts; pass --attempts ",
     "rollouts; ask for at least ": "rollouts; pass --rollouts-per-seed ",
-    "the command that wrote it did not finish": "the command that wrote it did not finish; eval-toolkit doctor says what to do",
+    "the command that wrote it did not finish": "the command that wrote it did not finish; eval-toolkit doctor shows what to do",
     "give one of them a different `name`": "give one of them a different name, as in bleu{name='other'}, "
     "if `graders show` lists that option, or leave it out",
     "name them with a mapping where": "name them, NAME=RUN, where",

@@ -15,7 +15,7 @@ from eval_toolkit._internal.display import Page
 from eval_toolkit._internal.display.to_markdown import markdown_page
 from eval_toolkit._internal.display.to_text import text_page
 from eval_toolkit._internal.files import replace_atomic
-from eval_toolkit.cli._text import say
+from eval_toolkit.cli._messages import say
 from eval_toolkit.errors import InvalidInputError
 
 _Item = TypeVar("_Item")
@@ -108,7 +108,7 @@ def refuse_target(path: Path, option: str, inputs: Iterable[str | Path] = ()) ->
     for folder in target.parents:
         if (folder / "manifest.json").is_file() and run_state(folder) != "not a run":
             raise InvalidInputError(
-                f"{path}: {option} lies in the run {folder}, which must not change; "
+                f"{path}: {option} is inside the run {folder}, which must not change; "
                 "choose another folder"
             )
 

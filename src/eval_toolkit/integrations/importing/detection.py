@@ -22,7 +22,7 @@ _MODULES = (
     "helm",
     "eval_framework",
     "astra_rl",
-    "original",
+    "eval_toolkit_1",
     "predictions",
 )
 """Order of detection: garak's entries resemble other logs, and the last accepts any table."""

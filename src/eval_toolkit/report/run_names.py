@@ -1,4 +1,4 @@
-"""Names of runs in place of A and B in tables and notes of a comparison."""
+"""Replace A and B by run names in the tables and notes of a comparison."""
 
 import re
 
@@ -7,13 +7,13 @@ from eval_toolkit._internal.display import Table
 _SIDE = re.compile(
     r"(?<![\w'\"=/.-])(?:(?<=\bin )|(?<=\bof )|(?<=\bthan )|(?<=\band )|(?<=\bto )|(?<=\bfrom ))[AB]"
     r"(?![\w'\"=/-])"
-    r"|(?<![\w'\"=/.-])[AB](?= (?:and [AB]\b|alone has\b|has\b|have\b|is\b|was\b|- [AB]\b))"
+    r"|(?<![\w'\"=/.-])[AB](?= (?:and [AB]\b|has\b|have\b|is\b|was\b|- [AB]\b))"
 )
-"""A side of a comparison in a sentence, not a letter in the name of something."""
+"""Matches A or B as a side of a comparison, but not as part of a name."""
 
 
 def named_text(text: str, names: tuple[str, str]) -> str:
-    """Return a sentence about A and B with the names of the runs.
+    """Return a sentence with A and B replaced by the names of the runs.
 
     Examples
     --------
@@ -24,7 +24,7 @@ def named_text(text: str, names: tuple[str, str]) -> str:
 
 
 def named_table(table: Table, names: tuple[str, str]) -> Table:
-    """Return a table of a comparison with the names of the runs in its header.
+    """Return a comparison table with A and B in its header replaced by the names of the runs.
 
     Examples
     --------

@@ -45,7 +45,7 @@ class Checked:
     stderr_agrees: bool | None = None
     """Whether the standard error matches the samples; None if it cannot be compared."""
     verdict: str
-    """Result of the check as text."""
+    """Result of the check, as a phrase."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict."""
@@ -69,7 +69,7 @@ def check_log(
     ...     stated=[Stated(column="acc", name="acc", value=1.0, stderr=0.0, n=5)])
     >>> checked, _ = check_log(log, log_records(log), log_card(log, log_records(log)))
     >>> print(checked[0].verdict)
-    same mean; its standard error is 0: at 100 % it says nothing about uncertainty
+    same mean; its standard error is 0: at 100 % it does not reflect uncertainty
     """
     checked = [_checked(one, log, records, cells) for one in log.stated]
     wrong = [one for one in checked if one.agrees is False or one.stderr_agrees is False]
@@ -143,7 +143,7 @@ def _of_error(one: Stated, cell: MetricResult, ours: float | None) -> tuple[bool
         return None, ""
     if one.stderr == 0.0 and cell.value in (0.0, 1.0):
         percent = "100" if cell.value else "0"
-        said = f"its standard error is 0: at {percent} % it says nothing about uncertainty"
+        said = f"its standard error is 0: at {percent} % it does not reflect uncertainty"
         return None, said
     if ours is None:
         return None, ""

@@ -62,7 +62,7 @@ ADVICE: Mapping[str, tuple[str, str]] = {
     "LK010": (
         "A column that gives the label away.",
         (
-            "Leave the column out, or show that it is known before the label is. Dropping rows does "
+            "Omit the column, or show that it is known before the label. Dropping rows does "
             "not help."
         ),
     ),
@@ -95,7 +95,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         id="leaks",
         menu="Leakage",
         title="What did the leakage checks find?",
-        template="leaks.html",
+        template="leakage.html",
         lead=_lead(affecting, quiet, dropped),
         data={
             "findings": [_shown(run, found, wanted) for found in affecting],

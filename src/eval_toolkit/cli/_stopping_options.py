@@ -30,7 +30,7 @@ _NAMES = ("until_width", "until_decided", "against", "until_metric", "until_scop
 
 
 def until_options(command: _Command) -> _Command:
-    """Add the options; the command gets the stopping rule, or None, as ``until``."""
+    """Add the options; the command receives the stopping rule, or None, as ``until``."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
