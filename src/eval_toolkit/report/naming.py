@@ -1,6 +1,7 @@
 """Names of runs in place of A and B in tables and notes of a comparison."""
 
 import re
+from collections.abc import Sequence
 
 from eval_toolkit._internal.display import Table
 
@@ -24,18 +25,37 @@ def named_text(text: str, names: tuple[str, str]) -> str:
 
 
 def named_table(table: Table, names: tuple[str, str]) -> Table:
-    """Return a table of a comparison with the names of the runs in its header.
+    """Return a table of a comparison with the names of the runs, the verdict and difference first.
+
+    A narrow screen shows the first columns only.
 
     Examples
     --------
-    >>> named_table(Table(["metric", "A", "B", "B - A", "B is"], []), ("old", "new")).header
-    ('metric', 'old', 'new', 'difference', 'new is')
+    >>> header = ["metric", "rows", "A", "B", "B - A", "interval", "B is"]
+    >>> named_table(Table(header, []), ("old", "new")).header
+    ('metric', 'new is', 'difference', 'interval', 'rows', 'old', 'new')
     """
     a, b = names
     known = {"A": a, "B": b, "B - A": "difference", "B − A": "difference", "B is": f"{b} is"}
+    header = list(table.header)
+    order = _verdict_first(header)
     return Table(
-        [known.get(name, name) for name in table.header],
-        table.rows,
+        [known.get(header[at], header[at]) for at in order],
+        [[row[at] for at in order] for row in table.rows],
         title=named_text(table.title, names),
         notes=[named_text(note, names) for note in table.notes],
     )
+
+
+def _verdict_first(header: Sequence[str]) -> list[int]:
+    """Return the order of the columns: what is compared, verdict, difference, interval, the rest."""
+    first = [at for at, name in enumerate(header) if name in ("rows", "A")]
+    places = [header.index(name) for name in _ANSWER if name in header]
+    if not first or len(places) < 2:  # no table of differences
+        return list(range(len(header)))
+    named = list(range(first[0]))
+    return [*named, *places, *(at for at in range(first[0], len(header)) if at not in places)]
+
+
+_ANSWER = ("B is", "B - A", "B − A", "interval")
+"""Columns that answer the question, in the order of a page."""
