@@ -353,8 +353,8 @@ def _table(
             of_system = table.setdefault(system, {})
             if task in of_system:
                 raise InvalidInputError(
-                    f"{system!r} has {task!r} in {of_system[task].run.path} and in {run.path}; give "
-                    "one of them, or name the systems with a mapping"
+                    f"{system!r} has {task!r} in {of_system[task].run.path} and in {run.path}; pass "
+                    "only one of them, or name the systems with a mapping"
                 )
             pairs = addresses.pairs(task)
             entry = None if pairs is None else _entry(run, task, scorer, pairs)

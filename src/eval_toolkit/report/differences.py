@@ -335,10 +335,10 @@ def _overview(
         [name, *_told(cell, p)]
         if cell is not None
         else [name, None, Status("not compared" if isinstance(found, str) else "skipped")]
-        + [None] * 4
+        + [None] * 3
         for name, found, cell, p in zip(names[1:], results, firsts, adjusted, strict=True)
     ]
-    header = ["run", "metric", "it is", "difference", "interval", "p", "p (Holm)"]
+    header = ["run", "metric", "it is", "difference", "p", "p (Holm)"]
     values = {
         name: _drawable(cell, (names[0], name), _verdict(cell, p))
         for name, cell, p in zip(names[1:], firsts, adjusted, strict=True)
@@ -408,7 +408,7 @@ def _told(cell: RunDifference, adjusted: float | None) -> list[CellLike]:
     return [
         f"{cell.metric}{where}",
         Status(_verdict(cell, adjusted)),
-        *Estimate(cell.delta, cell.ci_low, cell.ci_high, "+").split(),
+        Estimate(cell.delta, cell.ci_low, cell.ci_high, "+"),
         Number(cell.p_value, "p"),
         Number(adjusted, "p"),
     ]

@@ -1,9 +1,9 @@
 """Names of runs in place of A and B in tables and notes of a comparison."""
 
 import re
-from collections.abc import Sequence
 
-from eval_toolkit._internal.display import Table
+from eval_toolkit._internal.display import Cell, Estimate, Number, Rows, Table
+from eval_toolkit._internal.display.cells import Interval
 
 _SIDE = re.compile(
     r"(?<![\w'\"=/.-])(?:(?<=\bin )|(?<=\bof )|(?<=\bthan )|(?<=\band )|(?<=\bto )|(?<=\bfrom ))[AB]"
@@ -25,37 +25,52 @@ def named_text(text: str, names: tuple[str, str]) -> str:
 
 
 def named_table(table: Table, names: tuple[str, str]) -> Table:
-    """Return a table of a comparison with the names of the runs, the verdict and difference first.
+    """Return a table of a comparison with the names of the runs, verdict and difference first.
 
-    A narrow screen shows the first columns only.
+    A narrow screen shows the first columns only; there the interval stands below the difference.
 
     Examples
     --------
     >>> header = ["metric", "rows", "A", "B", "B - A", "interval", "B is"]
-    >>> named_table(Table(header, []), ("old", "new")).header
-    ('metric', 'new is', 'difference', 'interval', 'rows', 'old', 'new')
+    >>> row = ["f1", 9, 0.5, 0.75, *Estimate(0.25, 0.125, 0.375, "+").split(), "better"]
+    >>> named = named_table(Table(header, [row]), ("old", "new"))
+    >>> named.header
+    ('metric', 'new is', 'difference', 'rows', 'old', 'new')
+    >>> named.texts()[0][:3]
+    ['f1', 'better', '+0.250 [+0.125, +0.375]']
     """
     a, b = names
-    known = {"A": a, "B": b, "B - A": "difference", "B − A": "difference", "B is": f"{b} is"}
-    header = list(table.header)
-    order = _verdict_first(header)
+    known = {"A": a, "B": b, "B is": f"{b} is"}
+    header, rows = _verdict_first(table)
     return Table(
-        [known.get(header[at], header[at]) for at in order],
-        [[row[at] for at in order] for row in table.rows],
+        [known.get(name, name) for name in header],
+        rows,
         title=named_text(table.title, names),
         notes=[named_text(note, names) for note in table.notes],
     )
 
 
-def _verdict_first(header: Sequence[str]) -> list[int]:
-    """Return the order of the columns: what is compared, verdict, difference, interval, the rest."""
-    first = [at for at, name in enumerate(header) if name in ("rows", "A")]
-    places = [header.index(name) for name in _ANSWER if name in header]
-    if not first or len(places) < 2:  # no table of differences
-        return list(range(len(header)))
-    named = list(range(first[0]))
-    return [*named, *places, *(at for at in range(first[0], len(header)) if at not in places)]
+def _verdict_first(table: Table) -> tuple[list[str], Rows]:
+    """Return header and rows: what is compared, verdict, difference with interval, the rest."""
+    header = list(table.header)
+    delta = next((header.index(name) for name in ("B - A", "B − A") if name in header), None)
+    if delta is None or "interval" not in header:
+        return header, [list(row) for row in table.rows]
+    ends = header.index("interval")
+    named = range(min(header.index(name) for name in ("rows", "A") if name in header))
+    verdict = [header.index("B is")] if "B is" in header else []
+    rest = [at for at in range(len(header)) if at not in (*named, *verdict, delta, ends)]
+    first = [*named, *verdict]
+    rows: Rows = [
+        [*(row[at] for at in first), _together(row[delta], row[ends]), *(row[at] for at in rest)]
+        for row in table.rows
+    ]
+    return [*(header[at] for at in first), "difference", *(header[at] for at in rest)], rows
 
 
-_ANSWER = ("B is", "B - A", "B − A", "interval")
-"""Columns that answer the question, in the order of a page."""
+def _together(delta: Cell, ends: Cell) -> Cell:
+    """Return a difference and its interval as one cell."""
+    if not isinstance(delta, Number):
+        return delta
+    low, high = (ends.low, ends.high) if isinstance(ends, Interval) else (None, None)
+    return Estimate(delta.value, low, high, "+")

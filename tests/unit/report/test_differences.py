@@ -50,11 +50,11 @@ class TestRows:
         assert len(table.texts()) == len(cells)
         # A phone shows the first columns only: what came out stands there.
         at = table.header.index("metric")
-        assert table.header[at + 1 : at + 4] == ("second is", "difference", "interval")
+        assert table.header[at + 1 : at + 3] == ("second is", "difference")
         for row, cell in zip(table.texts(), cells, strict=True):
             told = dict(zip(table.header, row, strict=True))
             assert (told["scorer"], told["metric"]) == (cell.scorer, cell.metric)
-            assert told["difference"] == f"{cell.delta:+z.3f}"
+            assert told["difference"].startswith(f"{cell.delta:+z.3f} [")
             assert told["second is"] == cell.verdict
         marks = [one["text"] for one in shown(section).all("span", class_="worse")]
         worse = [text for text in marks if text == "worse"]
@@ -180,8 +180,8 @@ class TestSeveralRuns:
         low, high = 2 * min(p), max(2 * min(p), max(p))
         adjusted = [low, high] if p[0] < p[1] else [high, low]
         shown = ["<0.001" if one < 0.001 else f"{min(1.0, one):.3f}" for one in adjusted]
-        assert [row[6] for row in table.texts()] == shown
-        assert table.header[2:5] == ("it is", "difference", "interval")
+        assert [row[5] for row in table.texts()] == shown
+        assert table.header[2:4] == ("it is", "difference")
         assert [row[0] for row in table.texts()] == ["second", "dropped"]
 
     def test_runs_of_one_name_are_told_apart(self, tmp_path: Path) -> None:
@@ -303,11 +303,13 @@ def test_rollouts_show_failures_by_turn(tmp_path: Path) -> None:
     (section,) = sections(growling(tmp_path, "a", 1), growling(tmp_path, "b", 2))
     by_turn = section.data["tables"][1]
     assert by_turn.title.startswith("failures by turn")
-    assert [row[1:3] for row in by_turn.texts()] == [
+    assert by_turn.header == ("by turn", "difference", "a", "b")
+    assert [row[2:] for row in by_turn.texts()] == [
         ["0.250", "0.250"],
         ["0.500", "0.250"],
         ["0.750", "0.500"],
     ]
+    assert by_turn.texts()[1][1].startswith("-0.250 [-")
     only_a, only_b = section.data["lists"]
     assert only_b["title"] == "b held, a failed"
     sides = only_b["rows"][0]["sides"]
@@ -386,9 +388,9 @@ class TestOneTurn:
         assert not any("without a failure" in figure.title for figure in section.data["figures"])
         table = section.data["tables"][-1]
         assert table.title == "attack_success by category"
-        told = {row[0]: row[-1] for row in table.texts()}
-        assert told["category=story"] == "better"
-        assert told["category=plain"] == "no significant difference"
+        told = {row[0]: row[1] for row in table.texts()}
+        assert told["story"] == "better"
+        assert told["plain"] == "no significant difference"
 
     def test_three_runs_have_an_answer(self, tmp_path: Path) -> None:
         runs = [self.run(tmp_path, word) for word in ("Sure.", "Well.", "Hm.")]

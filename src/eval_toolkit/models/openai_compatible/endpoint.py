@@ -334,13 +334,14 @@ class Endpoint:
         once = partial(self._once, path, body, read, n_tokens)
         while True:
             again = failures is not None
+            asked = self.address
             try:
                 if self._outage is None or self._outage.over:
                     reply = await once(again=again)
                 else:
                     reply = await self._outage.wait(partial(once, again=again))
             except ModelError as error:
-                if self._moves_below(path, error):
+                if self._moves_below(path, error, asked):
                     continue
                 now = _now()
                 if failures is None:
@@ -355,11 +356,13 @@ class Endpoint:
         """Send a GET request without retries, as in `ask`."""
         return await self._sent(path, None, read, 0, False)
 
-    def _moves_below(self, path: str, error: ModelError) -> bool:
-        """Use the address with ``/v1`` from now on, if there is nothing at the other."""
-        below = None if path.startswith("/") else self.address.below_v1
+    def _moves_below(self, path: str, error: ModelError, asked: Address) -> bool:
+        """Use the address with ``/v1`` from now on, if there is nothing at the one asked."""
+        below = None if path.startswith("/") else asked.below_v1
         if below is None or error.status not in _NO_SUCH_PATH:
             return False
+        if self.address != asked:  # another request under way has found out first
+            return True
         self.address = below
         self._urls.clear()
         return True
