@@ -332,10 +332,7 @@ def _overview(
     mains = _mains(runs, names, firsts)
     adjusted = _holm(firsts)
     rows = [
-        [name, *_told(cell, p)]
-        if cell is not None
-        else [name, None, Status("not compared" if isinstance(found, str) else "skipped")]
-        + [None] * 3
+        [name, *_told(cell, p)] if cell is not None else [name, None, _untested(found), *[None] * 3]
         for name, found, cell, p in zip(names[1:], results, firsts, adjusted, strict=True)
     ]
     header = ["run", "metric", "it is", "difference", "p", "p (Holm)"]
@@ -364,6 +361,11 @@ def _overview(
         },
         notes=["the sections below correct for metrics and slices, not for the number of runs"],
     )
+
+
+def _untested(found: RunComparison | str) -> Status:
+    """Return why a run has no difference from the first."""
+    return Status("not compared" if isinstance(found, str) else "skipped")
 
 
 def _overview_answer(
