@@ -70,7 +70,8 @@ def test_requests_under_way_follow_to_v1_too() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Late) as late:
         threading.Thread(target=late.serve_forever, daemon=True).start()
         model = OpenAICompatible("m", base_url=f"http://127.0.0.1:{late.server_port}")
-        assert list(ask(model, ["one?", "two?"])) == ["yes", "yes"]
+        answers = [row["answer"] for row in ask(model, ["one?", "two?"]).rows()]
+        assert answers == ["yes", "yes"]
         late.shutdown()
     assert refused == ["/chat/completions"] * 2
 
