@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from eval_toolkit._internal.display import CellLike, Estimate, Number, Status, Table
+from eval_toolkit._internal.display import CellLike, Estimate, Number, Rows, Status, Table
 from eval_toolkit.analysis import RunComparison, RunDifference
 from eval_toolkit.analysis.configs import run_names
 from eval_toolkit.errors import EvalToolkitError, MissingExtraError
@@ -185,7 +185,7 @@ def _by_part(runs: tuple[Run, Run], first: RunDifference | None, wanted: Wanted)
         table = comparison_table(cells, found)
         at = table.header.index("metric")  # the title names it
         header = [*table.header[:at], *table.header[at + 1 :]]
-        rows = [[*row[:at], *row[at + 1 :]] for row in table.rows]
+        rows: Rows = [[*row[:at], *row[at + 1 :]] for row in table.rows]
         if header[0] == "slice" and all(found.place(cell) == cell.part for cell in cells):
             header[0] = by
             values = [parse_part(cell.part).get(by, cell.part) for cell in cells]
