@@ -340,6 +340,15 @@ def _address(given: str) -> Address:
     return address
 
 
+def _twice(system: str, task: str, first: Path, second: Path) -> str:
+    """Return the message that two runs have the same system, as two prompts of one model do."""
+    names = f", such as {first.name} and {second.name}" if first.name != second.name else ""
+    return (
+        f"{system!r} has {task!r} in {first} and in {second}; pass only one of them, or name the "
+        f"systems with a mapping{names}"
+    )
+
+
 def _table(
     runs: Any, higher_is_better: Mapping[str, bool] | None, addresses: _Addresses
 ) -> dict[str, dict[str, _Entry]]:
@@ -352,10 +361,7 @@ def _table(
             system = scorer if name is None else name
             of_system = table.setdefault(system, {})
             if task in of_system:
-                raise InvalidInputError(
-                    f"{system!r} has {task!r} in {of_system[task].run.path} and in {run.path}; give "
-                    "one of them, or name the systems with a mapping"
-                )
+                raise InvalidInputError(_twice(system, task, of_system[task].run.path, run.path))
             pairs = addresses.pairs(task)
             entry = None if pairs is None else _entry(run, task, scorer, pairs)
             if entry is not None:

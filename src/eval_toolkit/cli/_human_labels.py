@@ -262,8 +262,9 @@ def _numbers(
     for label in positive:
         if label not in there:
             shown = ", ".join(map(repr, sorted(there)[:_SHOWN]))
+            more = ", …" if len(there) > _SHOWN else ""
             raise InvalidInputError(
-                f"--positive {label!r} does not occur; the labels are {shown}, …"
+                f"--positive {label!r} does not occur; the labels are {shown}{more}"
             )
     found = []
     for (rows, name), column in zip(columns, texts, strict=True):

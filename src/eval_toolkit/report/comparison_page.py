@@ -204,6 +204,10 @@ def answer(cells: Sequence[RunDifference], a: str = "A", b: str = "B") -> str:
     tested = [cell for cell in cells if cell.status == "ok" and cell.delta is not None]
     if not tested:
         return f"{a} and {b} could not be compared"
+    names = {cell.metric for cell in tested}  # a macro mean says the same again
+    tested = [
+        one for one in tested if one.metric.removesuffix("_macro") not in names - {one.metric}
+    ]
     first = tested[0]
     of_scorer: dict[str, list[RunDifference]] = {}
     for cell in tested[1:]:

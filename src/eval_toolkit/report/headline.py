@@ -182,6 +182,7 @@ def _shown(group: Group, blocks: Sequence[Block], reasons: _Reasons) -> dict[str
         "open": group.open or any(row["bug"] for row in rows),
         "rows": rows,
         "reasons": reasons.first_in(group),
+        "stated": any(cell.reason or cell.status != "ok" for cell in first),
         "counts": {
             "broke": any(cell.n_errors for cell in first),
             "skipped": any(cell.n_skipped for cell in first),

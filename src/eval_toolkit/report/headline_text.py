@@ -5,6 +5,7 @@ from typing import Any
 
 from eval_toolkit._internal.words import number
 from eval_toolkit.report.cells import Block, Cell
+from eval_toolkit.report.metric_groups import displayed
 from eval_toolkit.report.scored_rows import label_names
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.kind_display import kind_named
@@ -28,8 +29,10 @@ def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[Block
     if len(of_all) > 1:
         named = [f"{one.scorer} {own.shown}" for one, own in of_all[:_SCORERS_NAMED]]
         more = len(of_all) - len(named)
-        return f"{cell.name}{on}: {', '.join(named)}" + (f" and {more} more" if more else "")
-    return f"{cell.name} {cell.shown}{on}"
+        return f"{displayed(cell.name)}{on}: {', '.join(named)}" + (
+            f" and {more} more" if more else ""
+        )
+    return f"{displayed(cell.name)} {cell.shown}{on}"
 
 
 def how(run: Run, cell: Cell | None, block: Block) -> str:

@@ -252,6 +252,7 @@ def _usage(manifest: Mapping[str, Any]) -> Iterator[Fact]:
 
 
 def _spent(usage: Mapping[str, Any]) -> str:
+    known = any(usage.get(key) for key in ("prompt_tokens", "completion_tokens"))
     parts = [
         f"{usage[key]:,} {word}"
         for key, word in (
@@ -261,8 +262,10 @@ def _spent(usage: Mapping[str, Any]) -> str:
             ("n_cached", "answers from the cache"),
             ("n_retries", "retries"),
         )
-        if isinstance(usage.get(key), int) and (usage[key] or key.endswith("_tokens"))
+        if isinstance(usage.get(key), int) and (usage[key] or (key.endswith("_tokens") and known))
     ]
+    if not known:
+        parts.insert(0, "not reported by the model")
     cost = usage.get("cost")
     if "cost" in usage and isinstance(cost, int | float | None):
         parts.append(f"cost {money(cost)}" if cost else "no cost (no prices were given)")

@@ -96,6 +96,10 @@ class TestChosen:
         ]
         assert {one["verdict"] for one in lists} == {""}
 
+    def test_grades_have_the_digits_of_tables(self) -> None:
+        records = Records.from_columns({"f1": [0.24371, 1.0]}, unit_id=list("ab"))
+        assert [next(_grades(records, at))["value"] for at in (0, 1)] == ["0.244", "1"]
+
     @pytest.mark.parametrize(
         ("value", "up", "verdict"),
         [(0.0, True, "wrong"), (1.0, True, "right"), (1.0, False, "wrong"), (0.0, False, "right")],

@@ -141,6 +141,8 @@ def _brief(value: Any) -> str:
         if isinstance(value, str):
             return f"{value[: _MOST_CHARACTERS - 10]!r}…"
         return f"{len(value)} {'items' if value and _is_record(value[0]) else 'values'}"
+    if isinstance(value, Displayed) and len(repr(value)) > _MOST_CHARACTERS:
+        return _estimate(value) or f"{type(value).__name__}(…)"
     return repr(value)
 
 
@@ -168,9 +170,22 @@ def _tables(result: Any) -> list[Table]:
         elif records:
             facts.append((name, Text(f"{len(records)}, below")))
             tables.append(_record_table(name, records))
+        elif _is_nested(value):
+            facts.append((name, Text("below")))
+            tables += _tables(value)
         else:
             facts.append((name, _cell(value)))
     return [Table([type(result).__name__, ""], facts), *tables]
+
+
+def _is_nested(value: Any) -> bool:
+    """Return whether a value is a result that contains results, which a cell cannot hold."""
+    return (
+        isinstance(value, Displayed)
+        and type(value).__repr__ is Displayed.__repr__
+        and _is_record(value)
+        and any(isinstance(item, Displayed) for _, item in _fields(value))
+    )
 
 
 def _records_in(value: Any) -> list[tuple[str, Any]]:
@@ -215,7 +230,20 @@ def _shown(value: Any) -> str:
         return _listed(items, len(value))
     if isinstance(value, list | tuple | set | frozenset):
         return _listed([str(_cell(item)) for item in list(value)[:_MOST_ITEMS]], len(value))
-    return repr(value) if isinstance(value, Displayed) else str(value)
+    if isinstance(value, Displayed):
+        return _estimate(value) or repr(value)
+    return str(value)
+
+
+def _estimate(value: Displayed) -> str:
+    """Return an estimate with its interval; "" for other results and estimates without numbers."""
+    try:
+        if type(value).__format__ is not object.__format__:
+            return format(value)
+        ends = value.ci_low, value.ci_high  # type: ignore[attr-defined]
+        return "{:.3f} [{:.3f}, {:.3f}]".format(value.proportion, *ends)  # type: ignore[attr-defined]
+    except (AttributeError, TypeError, ValueError):
+        return ""
 
 
 def _listed(items: list[str], n: int) -> str:

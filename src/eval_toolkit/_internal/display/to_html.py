@@ -11,7 +11,7 @@ from eval_toolkit._internal.words import visible
 _MOST_IN_A_NOTEBOOK = 300
 _LONG = 24
 """Minimum text length for a wide column."""
-_BETWEEN = re.compile(r"[_/](?=\w)")
+_BETWEEN = re.compile(r"[_/=](?=\w)")
 _CLASSES = {
     "good": "better",
     "bad": "worse",
@@ -67,7 +67,7 @@ def html_table(table: Table, *, sortable: bool = False) -> str:
     title = html_text(table.title)
     caption = f"<caption>{title}</caption>" if table.title else ""
     head = "".join(
-        f'<th scope="col"{_attributes("num" if column.numeric else "")}>{html_text(column.name)}</th>'
+        f'<th scope="col"{_attributes("num" if column.numeric else "")}>{html_name(column.name, 2000)}</th>'
         for column in table.columns
     )
     body = "".join(f"<tr>{_row(row, table.columns, sortable)}</tr>\n" for row in table.rows)
@@ -120,4 +120,19 @@ def _content(cell: Cell) -> str:
 def _breakable(cell: Cell) -> str:
     """Insert line-break opportunities between the words of a name."""
     shown = _content(cell)
-    return _BETWEEN.sub(r"\g<0><wbr>", shown) if isinstance(cell, Text) else shown
+    return _broken_up(shown) if isinstance(cell, Text) else shown
+
+
+def html_name(name: object, limit: int) -> str:
+    """Return an escaped name of bounded length that may wrap between its words.
+
+    Examples
+    --------
+    >>> html_name("recall_at_<b>", 80)
+    'recall_<wbr>at_&lt;b&gt;'
+    """
+    return _broken_up(html_text(name, limit))
+
+
+def _broken_up(shown: str) -> str:
+    return _BETWEEN.sub(r"\g<0><wbr>", shown)

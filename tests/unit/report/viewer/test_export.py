@@ -96,8 +96,8 @@ def test_the_comparison_says_what_compare_says(
     (cell,) = json.loads(capsys.readouterr().out)["cells"]
     (page,) = (site / "comparisons").iterdir()
     told = (
-        f"{cell['value_a']:.3f} {cell['value_b']:.3f} {cell['delta']:+.3f} "
-        f"[{cell['ci_low']:+.3f}, {cell['ci_high']:+.3f}]"
+        f"{cell['delta']:+.3f} [{cell['ci_low']:+.3f}, {cell['ci_high']:+.3f}] "
+        f"{cell['n_units']} {cell['value_a']:.3f} {cell['value_b']:.3f}"
     )
     assert told in words_of(page.read_bytes())
     said = f"new beats old by {cell['delta']:.3f} [{cell['ci_low']:.3f}, {cell['ci_high']:.3f}]"
