@@ -132,9 +132,7 @@ def _quantization(asked: str | Mapping[str, Any]) -> Any:
     transformers = transformers_library()
     bits = {"int8": {"load_in_8bit": True}, "int4": {"load_in_4bit": True}}
     if isinstance(asked, str) and find_spec("bitsandbytes") is None and find_spec("torchao"):
-        from importlib import import_module
-
-        methods = import_module("torchao.quantization")
+        methods = require("torchao.quantization", feature="`quantization`")
         made = {"int8": "Int8WeightOnlyConfig", "int4": "Int4WeightOnlyConfig"}[asked]
         return transformers.TorchAoConfig(getattr(methods, made)())
     require("bitsandbytes", feature="`quantization`")
