@@ -146,9 +146,7 @@ class Bench:
 
 
 def _difference(found: Any, plain: Any) -> float:
-    return max(
-        float(np.abs(np.subtract(a, b)).max()) for a, b in zip(found, plain, strict=True)
-    )
+    return max(float(np.abs(np.subtract(a, b)).max()) for a, b in zip(found, plain, strict=True))
 
 
 def _words(n: int = 20_000) -> list[str]:
@@ -324,7 +322,9 @@ def _score_case(bench: Bench, case: str, questions: Questions, peer: Any) -> Non
         for context, choices in questions
     ]
     tokens = sum(lengths)
-    plain = bench.measure(case, "plain padded rows", lambda: _plain_scores(bench, questions), tokens)
+    plain = bench.measure(
+        case, "plain padded rows", lambda: _plain_scores(bench, questions), tokens
+    )
     bench.measure(case, "ours, defaults", lambda: _our_scores(bench, questions), tokens, plain)
     if peer is None:
         return

@@ -383,7 +383,9 @@ def test_nan_is_an_error_and_not_a_score(
     model: HuggingFaceModel, network: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert model._engine.network.gathers
-    monkeypatch.setattr(network.lm_head, "forward", lambda hidden: hidden @ network.lm_head.weight.T * math.nan)
+    monkeypatch.setattr(
+        network.lm_head, "forward", lambda hidden: hidden @ network.lm_head.weight.T * math.nan
+    )
     [answer] = ask(model, LoglikelihoodRequest("the", (" a",)))
     assert "returned NaN; load it with dtype='float32'" in str(answer)
 

@@ -16,7 +16,6 @@ from eval_toolkit.models.huggingface.trees import Leaf, Limits, Tokens, layout, 
 _TOLERANCE = {"float32": 2e-3, "float64": 2e-3}
 """Root mean square of the differences, as a share of that of the logits."""
 _HALF_TOLERANCE = 0.05
-_COLUMNS = 24
 
 
 def probe(network: Network) -> None:
@@ -94,9 +93,7 @@ def _tree(network: Network, texts: list[Tokens]) -> list[Any]:
 
 def _last_two(network: Network, batch: Batch, layouts: list[Any]) -> list[Any]:
     """Return the logits of the last two tokens of each context."""
-    flat = [
-        row * batch.width + path[-2:] for row, one in enumerate(layouts) for path in one.paths
-    ]
+    flat = [row * batch.width + path[-2:] for row, one in enumerate(layouts) for path in one.paths]
     at = network.to_device(np.concatenate(flat).astype(np.int64))
     part = network.read(batch.ids, at, positions=batch.positions, mask=batch.mask)
     return list(part(0, len(at)).split(2))
@@ -112,8 +109,9 @@ def _is_apart(network: Network, texts: list[Tokens]) -> bool:
 
 def _slots(network: Network, texts: list[Tokens]) -> list[Any]:
     """Read all but the last token into slots, and the last one as if it had been generated."""
-    slots = Slots(network, len(texts), _COLUMNS)
-    first = slots.fill([text[:-1] for text in texts], list(range(len(texts))))
+    slots = Slots(network, len(texts), max(map(len, texts)))
+    places = list(range(len(texts)))
+    first = slots.fill([text[:-1] for text in texts], places, Limits(1024, 2, 1e9))
     slots.tokens.copy_(network.to_device(np.array([text[-1] for text in texts], dtype=np.int64)))
-    second = slots.logits(_COLUMNS)
+    second = slots.logits(slots.length)
     return [network.torch.stack([a, b]) for a, b in zip(first, second, strict=True)]

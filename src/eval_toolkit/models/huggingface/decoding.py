@@ -11,14 +11,12 @@ from eval_toolkit.models.huggingface.graphs import Stepper
 from eval_toolkit.models.huggingface.memory import Budget
 from eval_toolkit.models.huggingface.network import Network
 from eval_toolkit.models.huggingface.sampling import FREE, GREEDY, NUCLEUS
-from eval_toolkit.models.huggingface.slots import Slots
+from eval_toolkit.models.huggingface.slots import COLUMNS, Slots
 from eval_toolkit.models.huggingface.trees import Tokens
 from eval_toolkit.models.requests import GenerateRequest
 
 _STEPS = 8
 """Tokens per text between two looks at what was generated; a GPU is not interrupted meanwhile."""
-_COLUMNS = 128
-"""Columns of the cache are used in multiples of this number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +131,9 @@ class _Pool:
         self._live: dict[int, Generated] = {}
         self._free = list(range(decoding.n_slots))
         self._history = self._network.torch.zeros(
-            (_STEPS + 1, decoding.n_slots), dtype=self._network.torch.long, device=self._network.device
+            (_STEPS + 1, decoding.n_slots),
+            dtype=self._network.torch.long,
+            device=self._network.device,
         )
         self._stepper = Stepper(self._slots, self._history)
 
@@ -157,22 +157,19 @@ class _Pool:
         rows = self._waiting[: len(self._free)]
         places, self._free = self._free[: len(rows)], self._free[len(rows) :]
         self._waiting = self._waiting[len(rows) :]
-        network, slots = self._network, self._slots
-        numbers = np.zeros((len(rows), slots.numbers.shape[1]))
-        for at, row in enumerate(rows):
-            numbers[at, : row.limit] = row.numbers()
-        where = network.to_device(np.array(places, dtype=np.int64))
-        wide = slots.numbers.dtype
-        slots.numbers[where] = network.to_device(numbers).to(wide) if wide.itemsize == 8 else network.to_device(numbers.astype(np.float32))
-        slots.heats[where] = network.torch.tensor([row.request.heat for row in rows], dtype=wide).to(network.device)
-        slots.nuclei[where] = network.torch.tensor([row.request.top_p or 1.0 for row in rows], dtype=wide).to(network.device)
-        slots.drawn[where] = 0
+        slots = self._slots
+        where = self._network.to_device(np.array(places, dtype=np.int64))
+        slots.order(
+            where,
+            [(row.request.heat, row.request.top_p or 1.0) for row in rows],
+            [row.numbers() for row in rows],
+        )
         budget = self._decoding.budget
         logits = slots.fill(
             [row.prompt for row in rows], places, budget.limits(trees=True), budget.tokens
         )
         kind = max(row.kind for row in rows)
-        slots.tokens[where] = slots.chosen(network.torch.stack(logits), where, kind)
+        slots.tokens[where] = slots.chosen(self._network.torch.stack(logits), where, kind)
         self._history[0] = slots.tokens
         self._live.update((place, Generated(row)) for place, row in zip(places, rows, strict=True))
         return set(places)
@@ -190,4 +187,4 @@ class _Pool:
 
 
 def _columns(n: int) -> int:
-    return n + -n % _COLUMNS
+    return n + -n % COLUMNS

@@ -42,7 +42,7 @@ class Stepper:
         if self._graphs[key] is None:
             graph = self._torch.cuda.CUDAGraph()
             try:
-                with self._torch.cuda.graph(graph):
+                with self._torch.cuda.graph(graph, capture_error_mode="thread_local"):
                     self._step(width, kind)
             except RuntimeError:  # the network does something that cannot be recorded
                 self._torch.cuda.synchronize()

@@ -71,7 +71,8 @@ def shape_of(module: Any) -> Shape:
     heads = stated("num_attention_heads", "n_head", default=max(1, hidden // 64))
     width = stated("head_dim", default=max(1, hidden // heads))
     windows = [
-        stated(name, default=0) for name in ("sliding_window", "attention_chunk_size", "window_size")
+        stated(name, default=0)
+        for name in ("sliding_window", "attention_chunk_size", "window_size")
     ]
     return Shape(
         hidden=hidden,

@@ -7,9 +7,7 @@ GREEDY, FREE, NUCLEUS = 0, 1, 2
 """What a batch of rows needs: no draws, draws from all tokens, or also from a nucleus."""
 
 
-def choose(
-    torch: ModuleType, logits: Any, settings: tuple[Any, Any, Any], kind: int
-) -> Any:
+def choose(torch: ModuleType, logits: Any, settings: tuple[Any, Any, Any], kind: int) -> Any:
     """Return the next token of each row.
 
     ``settings`` are the temperatures, the nuclei and a number in [0, 1) for each row, in float64. A

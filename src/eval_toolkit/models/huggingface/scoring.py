@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit.models.huggingface.memory import Budget, is_out_of_memory
-from eval_toolkit.models.huggingface.network import Batch, Network
+from eval_toolkit.models.huggingface.network import Batch, Network, Part
 from eval_toolkit.models.huggingface.trees import Leaf, Tokens, Tree, batches, layout, plan
 
 _POSITIONS_AT_ONCE = 512
@@ -102,22 +102,35 @@ class Scoring:
         network, torch = self.network, self.network.torch
         layouts = [layout(tree) for tree in trees]
         batch = Batch(network, layouts, chains=trees[0].is_chain)
-        offsets = [row * batch.width + one.reads for row, one in enumerate(layouts)]
-        wanted = np.stack(
-            [np.concatenate(offsets), np.concatenate([one.targets for one in layouts])]
-        )
-        at, targets = network.to_device(wanted.astype(np.int64))
-        part = network.read(batch.ids, at, positions=batch.positions, mask=batch.mask)
-        numbers = torch.empty((2, len(targets)), dtype=torch.float32, device=targets.device)
-        step = self.budget.positions(at_least=_POSITIONS_AT_ONCE)
-        for start in range(0, len(targets), step):
-            logits = part(start, start + step)
-            own = targets[start : start + step].to(logits.device)
-            chosen = logits.gather(1, own[:, None])[:, 0]
-            numbers[0, start : start + step] = chosen - logits.logsumexp(1)
-            numbers[1, start : start + step] = logits.argmax(1) == own
+        reads = np.concatenate([row * batch.width + one.reads for row, one in enumerate(layouts)])
+        targets = np.concatenate([one.targets for one in layouts])
         owners = np.concatenate([one.owners for one in layouts])
-        self._flights.append(_sent(torch, owners, numbers))
+        at, which = np.unique(reads, return_inverse=True)
+        order = np.argsort(which, kind="stable")
+        part = network.read(
+            batch.ids,
+            network.to_device(at.astype(np.int64)),
+            positions=batch.positions,
+            mask=batch.mask,
+        )
+        pairs = np.stack([which[order], targets[order]]).astype(np.int64)
+        numbers = self._looked_up(part, len(at), pairs)
+        self._flights.append(_sent(torch, owners[order], numbers))
+
+    def _looked_up(self, part: Part, n_reads: int, pairs: NDArray[np.int64]) -> Any:
+        """Return the log-probability of each target after its read, and whether it is likeliest."""
+        network, torch = self.network, self.network.torch
+        which, targets = network.to_device(pairs)
+        numbers = torch.empty(pairs.shape, dtype=torch.float32, device=targets.device)
+        step = self.budget.positions(at_least=_POSITIONS_AT_ONCE)
+        for start in range(0, n_reads, step):
+            logits = part(start, start + step)
+            first, last = np.searchsorted(pairs[0], [start, start + step])
+            own = slice(int(first), int(last))
+            rows, tokens = (which[own] - start).to(logits.device), targets[own].to(logits.device)
+            numbers[0, own] = (logits[rows, tokens] - logits.logsumexp(1)[rows]).to(numbers.device)
+            numbers[1, own] = (logits.argmax(1)[rows] == tokens).to(numbers.device)
+        return numbers
 
 
 def _sent(torch: Any, owners: Tokens, numbers: Any) -> _Flight:

@@ -14,6 +14,10 @@ from eval_toolkit.models.huggingface.sampling import choose
 from eval_toolkit.models.huggingface.trees import Leaf, Limits, Tokens, batches, layout, plan
 
 
+COLUMNS = 128
+"""Columns of the cache are used in multiples of this number."""
+
+
 class _Layer:
     """Keys and values of one layer; allocated when the first ones arrive."""
 
@@ -68,7 +72,9 @@ class Slots:
 
     def __init__(self, network: Network, n: int, length: int, n_numbers: int = 1) -> None:
         torch, device = network.torch, network.device
-        self.network, self.n, self.length = network, n, length
+        self.network, self.n = network, n
+        self._last = length - 1
+        self.length = length = length + -length % COLUMNS
         self.width = length
         self.rows = torch.arange(n, device=device)
         self.tokens = torch.zeros(n, dtype=torch.long, device=device)
@@ -82,35 +88,51 @@ class Slots:
         self._layers: list[_Layer] = []
         self._held: Any = None
 
-    def fill(self, prompts: Sequence[Tokens], places: Sequence[int], limits: Limits | None = None, max_tokens: int = 2**31) -> list[Any]:
+    def fill(
+        self,
+        prompts: Sequence[Tokens],
+        places: Sequence[int],
+        limits: Limits,
+        max_tokens: int = 2**31,
+    ) -> list[Any]:
         """Read prompts into slots, each shared prefix once; return the logits after each."""
         found: dict[int, Any] = {}
         leaves = [Leaf(prompt, (), (at,)) for at, prompt in enumerate(prompts)]
-        trees = plan(leaves, limits or Limits(2**31, len(leaves), 1e9))
-        for group in batches(trees, max_tokens, 2**31):
+        for group in batches(plan(leaves, limits), max_tokens, 2**31):
             order = [leaf.owners[0] for tree in group for leaf in tree.leaves]
             logits = self._fill(group, [places[at] for at in order])
             found.update(zip(order, logits, strict=True))
         return [found[at] for at in range(len(prompts))]
+
+    def order(
+        self, places: Any, settings: Sequence[tuple[float, float]], numbers: Sequence[Any]
+    ) -> None:
+        """Set how the tokens of some slots are drawn: temperature, nucleus and random numbers."""
+        network, wide = self.network, np.float32 if self.heats.itemsize == 4 else np.float64
+        table = np.zeros((len(numbers), self.numbers.shape[1]), dtype=wide)
+        for row, own in enumerate(numbers):
+            table[row, : len(own)] = own
+        heats, nuclei = network.to_device(np.array(settings, dtype=wide).T.copy())
+        self.numbers[places] = network.to_device(table)
+        self.heats[places], self.nuclei[places], self.drawn[places] = heats, nuclei, 0
 
     def _fill(self, trees: Sequence[Any], places: Sequence[int]) -> Any:
         from transformers.cache_utils import DynamicCache
 
         network, layouts = self.network, [layout(tree) for tree in trees]
         batch = Batch(network, layouts, chains=trees[0].is_chain)
-        paths = [
-            path + row * batch.width for row, one in enumerate(layouts) for path in one.paths
-        ]
+        paths = [path + row * batch.width for row, one in enumerate(layouts) for path in one.paths]
         lengths = np.array([len(path) for path in paths])
         index = np.zeros((len(paths), lengths.max()), dtype=np.int64)
         for row, path in enumerate(paths):
             index[row, : len(path)] = path
         at = network.to_device(index[np.arange(len(paths)), lengths - 1])
         cache = DynamicCache()
-        part = network.read(
-            batch.ids, at, positions=batch.positions, mask=batch.mask, cache=cache
+        part = network.read(batch.ids, at, positions=batch.positions, mask=batch.mask, cache=cache)
+        where, columns = (
+            network.to_device(np.array(places, dtype=np.int64)),
+            network.to_device(index),
         )
-        where, columns = network.to_device(np.array(places, dtype=np.int64)), network.to_device(index)
         if not self._layers:
             self._layers = [_Layer(self) for _ in cache.layers]
             self._held = _cache(self._layers)
@@ -141,7 +163,7 @@ class Slots:
     def step(self, width: int, kind: int) -> None:
         """Read the last token of every text and choose the next one."""
         self.tokens.copy_(self.chosen(self.logits(width), self.rows, kind))
-        self.positions.add_(1).clamp_(max=self.length - 1)
+        self.positions.add_(1).clamp_(max=self._last)  # finished texts go nowhere
 
     def chosen(self, logits: Any, rows: Any, kind: int) -> Any:
         """Return the next token of some texts, which uses up a number of each."""
