@@ -115,7 +115,7 @@ class Bench:
     tokenizer: Any
     words: list[str]
     lines: list[Line] = field(default_factory=list)
-    draws: random.Random = field(default_factory=lambda: random.Random(0))
+    draws: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311
 
     @property
     def device(self) -> Any:
@@ -123,6 +123,9 @@ class Bench:
 
     def text(self, n_words: int) -> str:
         return " ".join(self.draws.choices(self.words, k=n_words))
+
+    def text_of(self, low: int, high: int) -> str:
+        return self.text(self.draws.randint(low, high))
 
     def measure(
         self, case: str, what: str, run: Callable[[], Any], tokens: int, plain: Any = None
@@ -151,7 +154,7 @@ def _difference(found: Any, plain: Any) -> float:
 
 def _words(n: int = 20_000) -> list[str]:
     """Return pseudo-words, the frequent ones short; a list of draws, not of distinct words."""
-    rng = random.Random(1)
+    rng = random.Random(1)  # noqa: S311
     syllables = [a + b for a in "bcdfghklmnprstvw" for b in "aeiou"]
     distinct = ["".join(rng.choices(syllables, k=1 + rank // 800)) for rank in range(3000)]
     weights = [1 / (rank + 3) for rank in range(len(distinct))]
@@ -203,8 +206,7 @@ def _few_shot(bench: Bench, n: int) -> Questions:
     subjects = [bench.text(400) for _ in range(N_SUBJECTS)]
     return [
         (
-            f"{subjects[at * N_SUBJECTS // n]}\n\nQuestion: "
-            f"{bench.text(bench.draws.randint(20, 90))}\nAnswer:",
+            f"{subjects[at * N_SUBJECTS // n]}\n\nQuestion: {bench.text_of(20, 90)}\nAnswer:",
             CHOICES,
         )
         for at in range(n)
@@ -213,11 +215,9 @@ def _few_shot(bench: Bench, n: int) -> Questions:
 
 def _continuations(bench: Bench, n: int) -> Questions:
     """Return contexts of about 70 tokens with four continuations of about 27."""
-
-    def texts(low: int, high: int) -> str:
-        return bench.text(bench.draws.randint(low, high))
-
-    return [(texts(25, 90), [" " + texts(8, 35) for _ in range(4)]) for _ in range(n)]
+    return [
+        (bench.text_of(25, 90), [" " + bench.text_of(8, 35) for _ in CHOICES]) for _ in range(n)
+    ]
 
 
 def _ours(bench: Bench, requests: Sequence[Any]) -> list[Any]:

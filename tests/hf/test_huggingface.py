@@ -10,8 +10,7 @@ import torch
 from tests.support.model_fixture import ask
 
 from eval_toolkit.errors import ModelError
-from eval_toolkit.models.huggingface import HuggingFaceModel
-from eval_toolkit.models.huggingface import sampling
+from eval_toolkit.models.huggingface import HuggingFaceModel, sampling
 from eval_toolkit.models.huggingface.engine import _Work
 from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest

@@ -13,7 +13,6 @@ from eval_toolkit.models.huggingface.network import Batch, Network
 from eval_toolkit.models.huggingface.sampling import choose
 from eval_toolkit.models.huggingface.trees import Leaf, Limits, Tokens, batches, layout, plan
 
-
 COLUMNS = 128
 """Columns of the cache are used in multiples of this number."""
 

@@ -10,7 +10,6 @@ from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.messages import Message, Role
 
-
 _INNER_SPACE = re.compile("[A-Za-z][ \u0120\u2581]")
 """A letter and a space, as vocabularies spell it."""
 

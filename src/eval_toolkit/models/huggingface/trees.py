@@ -6,6 +6,7 @@ are contiguous: a token is visible from its own index up to the last index of it
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,10 +181,7 @@ def _joins(size: int, more: int, shared: int, limits: Limits) -> bool:
 
 
 def _tree(leaves: Sequence[Leaf]) -> Tree:
-    shared = [0] + [
-        _common(before.context, after.context)
-        for before, after in zip(leaves, leaves[1:], strict=False)
-    ]
+    shared = [0, *(_common(one.context, after.context) for one, after in pairwise(leaves))]
     return Tree(list(leaves), shared, sum(leaf.size for leaf in leaves) - sum(shared))
 
 
