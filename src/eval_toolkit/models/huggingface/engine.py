@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -262,7 +262,8 @@ class _Work:
         return time.perf_counter() - self._began
 
 
-def _rolls(request: Request) -> bool:
+def _rolls(request: Request) -> TypeGuard[LoglikelihoodRequest]:
+    """Return whether a request scores whole texts."""
     return isinstance(request, LoglikelihoodRequest) and request.rolling
 
 

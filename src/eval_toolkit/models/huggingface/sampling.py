@@ -18,7 +18,7 @@ def choose(torch: ModuleType, logits: Any, settings: tuple[Any, Any, Any], kind:
     if kind == GREEDY:
         return likeliest
     if logits.device.type == "mps":  # which lacks float64
-        settings = tuple(one.cpu() for one in settings)  # type: ignore[assignment]
+        settings = tuple(one.cpu() for one in settings)
         return choose(torch, logits.cpu(), settings, kind).to(logits.device)
     heats, nuclei, numbers = (one[:, None] for one in settings)
     above = logits.double()

@@ -27,7 +27,7 @@ class _Layer:
     def fill(self, new: Sequence[Any], index: Any, places: Any) -> None:
         """Copy the keys and values of texts from the rows that were read."""
         if self.stores is None:
-            self.stores = tuple(  # type: ignore[assignment]
+            self.stores = tuple(
                 one.new_zeros(self.slots.n, one.shape[1], self.slots.length, one.shape[3])
                 for one in new
             )
