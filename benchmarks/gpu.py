@@ -114,6 +114,8 @@ class Bench:
     network: Any
     tokenizer: Any
     words: list[str]
+    about: str
+    out: Path
     lines: list[Line] = field(default_factory=list)
     draws: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311
 
@@ -145,6 +147,7 @@ class Bench:
         line = Line(case, what, seconds, tokens, peak, difference)
         self.lines.append(line)
         print(_row(line), flush=True)
+        self.out.write_text(_report(self), encoding="utf-8")  # a run that is cut has its figures
         return found
 
 
@@ -353,9 +356,9 @@ HEAD = (
 )
 
 
-def _report(bench: Bench, about: str) -> str:
+def _report(bench: Bench) -> str:
     """Return the table as Markdown."""
-    return "\n".join([f"# Models on a GPU\n\n{about}\n", HEAD, *map(_row, bench.lines), ""])
+    return "\n".join([f"# Models on a GPU\n\n{bench.about}\n", HEAD, *map(_row, bench.lines), ""])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -377,7 +380,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         peer = import_lm_eval(options.lm_eval or Path())
     words = _words()
     network = _network(torch, device, getattr(torch, dtype))
-    bench = Bench(torch, network, _tokenizer(words), words)
     where = torch.cuda.get_device_name() if device.startswith("cuda") else device
     size = sum(one.numel() for one in network.parameters()) / 1e9
     about = (
@@ -385,6 +387,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"{size:.2f} billion random weights in {dtype}. Tokens are those of plain rows; of texts, "
         "those generated."
     )
+    bench = Bench(torch, network, _tokenizer(words), words, about, options.out)
     print(f"{about}\n\n{HEAD}", flush=True)
     _our_scores(bench, _few_shot(bench, 8))  # so that kernels are loaded
     n = options.questions
@@ -395,7 +398,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     case = f"{n_texts} texts of {N_NEW} tokens"
     bench.measure(case, "ours, defaults", lambda: _our_texts(bench, prompts), n_texts * N_NEW)
     bench.measure(case, "transformers", lambda: _plain_texts(bench, prompts), n_texts * N_NEW)
-    options.out.write_text(_report(bench, about), encoding="utf-8")
     slowest = math.fsum(line.seconds for line in bench.lines)
     print(f"\nwritten to {options.out.name}; {slowest:.0f} seconds in all", flush=True)
 
