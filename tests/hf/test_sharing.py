@@ -368,3 +368,32 @@ def test_numbers_of_rows_depend_on_the_seed_alone() -> None:
 
     assert row(5, 1).tolist() == row(9, 1)[:5].tolist()
     assert row(5, 1).tolist() != row(5, 2).tolist()
+
+
+def test_steps_are_recorded_on_one_device_only(tokenizer: Any) -> None:
+    """The kernels of a second device would run once, when a graph is recorded, and never again."""
+    network = built("llama", tokenizer)
+    model = made(network, tokenizer)
+    assert not model._engine.network.spread
+    network.hf_device_map = {"model.layers.0": 0, "model.layers.1": 1}
+    assert model._engine.network.spread
+
+
+def test_a_compiled_network_gives_the_same_numbers(
+    tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the traced program run as it is: what a compiler makes of it is not ours to test."""
+    network, asked = built("llama", tokenizer), list[dict[str, Any]]()
+
+    def compiled(self: Any, **options: Any) -> None:
+        asked.append(options)
+        self._compiled_call_impl = torch.compile(self._call_impl, backend="eager", **options)
+
+    request = LoglikelihoodRequest(QUESTIONS[0], CHOICES)
+    expected = ask(made(network, tokenizer), request)[0].loglikelihoods
+    monkeypatch.setattr(torch.nn.Module, "compile", compiled)
+    model = made(network, tokenizer, compile=True)
+    assert ask(model, request)[0].loglikelihoods == pytest.approx(expected, abs=1e-4)
+    assert asked == [{"dynamic": True}]
+    assert model._engine.network.gathers
+    assert model._engine.network.trees

@@ -20,7 +20,7 @@ _HALF_TOLERANCE = 0.05
 
 def probe(network: Network) -> None:
     """Set the attributes of a network that say how it is read."""
-    with network.torch.inference_mode():
+    with network.in_use():
         texts = _texts(network)
         plain = [_plain(network, text) for text in texts]
         if network.gathers:

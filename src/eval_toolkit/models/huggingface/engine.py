@@ -63,7 +63,7 @@ class Engine:
     def answer(self, requests: Sequence[Request]) -> list[Answer]:
         """Return an answer or an error for each request; failures are independent."""
         work = _Work(self, requests)
-        with self.network.torch.inference_mode():
+        with self.network.in_use():
             work.generate()
             work.score()
         unanswered = ModelError("the caller no longer waits for the answer")

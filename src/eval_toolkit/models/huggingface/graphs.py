@@ -14,7 +14,9 @@ class Stepper:
         self._torch = slots.network.torch
         self._row = self._torch.ones(1, dtype=self._torch.long, device=history.device)
         self._graphs: dict[tuple[int, int], Any] = {}
-        self._usable = history.device.type == "cuda" and not slots.network.compiled
+        network = slots.network  # a graph records the kernels of one device
+        alone = not (network.compiled or network.spread)
+        self._usable = history.device.type == "cuda" and alone
 
     def run(self, n_steps: int, width: int, kind: int) -> None:
         """Take some steps without waiting for the device."""

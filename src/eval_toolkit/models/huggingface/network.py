@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from types import ModuleType
 from typing import Any
 
@@ -42,7 +43,9 @@ class Network:
         self.compiled = compiled
         self.slots = False
         """Whether texts may be generated in slots of a static cache."""
-        self._base = torch.compile(base, dynamic=True) if compiled else base
+        if compiled:
+            base.compile(dynamic=True)
+        self._base = base
         self.head = module.get_output_embeddings()
         self._accepted = _parameters(module)
         self._base_accepts = _parameters(base)
@@ -51,6 +54,20 @@ class Network:
     def device(self) -> Any:
         """Device of the inputs."""
         return self.module.device
+
+    @property
+    def spread(self) -> bool:
+        """Whether the network is spread over several devices."""
+        parts = getattr(self.module, "hf_device_map", None) or {}
+        return len(set(map(str, parts.values()))) > 1
+
+    def in_use(self) -> ExitStack:
+        """Return a context without gradients in which events and graphs are those of the device."""
+        stack = ExitStack()
+        stack.enter_context(self.torch.inference_mode())
+        if self.device.type == "cuda":
+            stack.enter_context(self.torch.cuda.device(self.device))
+        return stack
 
     @property
     def hides(self) -> float:
