@@ -295,7 +295,8 @@ def _recorded_form(replay: str | Path | None) -> str | None:
 
 def _engine(model: Model | None, concurrency: int | None) -> dict[str, Any]:
     """Return the settings of the requests that do not determine the answers."""
-    batching = {name: getattr(model, name) for name in _BATCHING if hasattr(model, name)}
+    limits = {name: getattr(model, name, None) for name in _BATCHING}
+    batching = {name: limit for name, limit in limits.items() if limit is not None}
     return {
         "concurrency": at_once(model, concurrency),
         "model_batching": batching or None,
