@@ -12,8 +12,8 @@ from benchmarks.cards import SIX
 from benchmarks.ranks import BOTH, N_RESAMPLES
 from eval_toolkit import bootstrap_ci, paired_bootstrap_diff, pr_auc, scorecard
 from eval_toolkit.inference import delong_roc_variance
-from eval_toolkit.inference.engine import Problem, replicate
 from eval_toolkit.inference.plans import rows_plan
+from eval_toolkit.inference.resampling import Problem, replicate
 
 N = 50_000
 

@@ -13,8 +13,8 @@ from benchmarks.cards import SIX
 from benchmarks.ranks import BOTH, N_RESAMPLES
 from eval_toolkit import scorecard
 from eval_toolkit._internal import kernel
-from eval_toolkit.inference.engine import Problem
 from eval_toolkit.inference.plans import rows_plan
+from eval_toolkit.inference.resampling import Problem
 
 N = 50_000
 PASSES = ("draw", "rank", "recall", "sums")

@@ -61,7 +61,7 @@ CONTRACTS = {
     "harness/evaluation.py:evaluate": "rows, section 12",
     "harness/evaluation.py:evaluate_scorer_on_slice": "rows, section 12",
     "harness/folded.py:evaluate_folded": "rows, section 12; the guide to extending",
-    "inference/refitted.py:paired_bootstrap_op_point_diff": "rows, section 4",
+    "inference/refitted_thresholds.py:paired_bootstrap_op_point_diff": "rows, section 4",
     "inference/results.py:BootstrapCI.__init__": "rows, section 4: made by position",
     "inference/results.py:PairedBootstrapCI.__init__": "rows, section 4: made by position",
     "leakage/eda/audit.py:audit_dataset": "rows, section 16",

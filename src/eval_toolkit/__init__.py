@@ -1,7 +1,7 @@
-"""Honest, fast, replayable statistics for evaluating machine-learning systems.
+"""Statistics with confidence intervals for evaluating machine-learning systems.
 
-The names most people need are importable from here and loaded on first use (PEP 562), so that
-``import eval_toolkit`` is nearly free. Everything else is imported from its package.
+The most common names are importable from here and loaded on first use (PEP 562), which keeps
+``import eval_toolkit`` fast. Import all other names from their packages.
 
 >>> from eval_toolkit import bootstrap_ci, pr_auc
 >>> y = [0, 1] * 20
@@ -70,7 +70,7 @@ _EXPORTS = {
     "integrations.importing": "import_logs",
     "integrations.exporting": "export_run",
 }
-"""Module, and the names the root lists of it."""
+"""Maps modules to the names listed in the package root."""
 _MODULES = [
     "analysis",
     "artifacts",

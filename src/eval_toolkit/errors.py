@@ -15,7 +15,7 @@
     ├── PluginError            (LookupError)   a name cannot be resolved, or the plugin is broken
     └── ModelError             (RuntimeError)  a model request failed
 
-Each is also a subclass of the builtin exception, so ``except ValueError`` keeps working.
+Each exception is also a subclass of the builtin exception in parentheses.
 """
 
 import re
@@ -51,8 +51,7 @@ def _shortened(text: str, longest: int) -> str:
 class EvalToolkitError(Exception):
     """Base class of all exceptions raised by this package.
 
-    Messages quote arguments and file contents. Overlong words and messages are shortened here, so
-    that the code that raises need not limit what it quotes.
+    Messages may quote arguments and file contents; overlong words and messages are shortened.
     """
 
     def __init__(self, *args: object) -> None:
@@ -75,7 +74,7 @@ class InvalidTypeError(InvalidInputError, TypeError):
 
 
 class MissingColumnError(InvalidInputError, KeyError):
-    """A named column, split, slice or scorer is missing; the message lists the existing ones."""
+    """A named column, split, slice or scorer is missing; the message lists the available names."""
 
     __str__ = Exception.__str__  # KeyError would quote the message
 
@@ -109,7 +108,7 @@ class PluginError(EvalToolkitError, LookupError):
 
 
 class ModelError(EvalToolkitError, RuntimeError):
-    """A model request failed; states the kind of failure and whether a retry may succeed.
+    """A model request failed; `retryable` states whether a retry may succeed.
 
     Parameters
     ----------
@@ -159,5 +158,5 @@ class ModelError(EvalToolkitError, RuntimeError):
 
     @property
     def fatal(self) -> bool:
-        """Whether all requests to the model will fail in the same way."""
+        """Whether all other requests to the model will fail in the same way."""
         return self.kind in self.FATAL

@@ -45,7 +45,7 @@ CONTAMINATION_FLAGS = (
 )
 _SEAL = "manifest_sha256"
 _OF_THE_RUN = ("status", "artifacts")
-"""Keys that the run folder adds to a manifest."""
+"""Keys added to a manifest by the run folder."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -75,7 +75,7 @@ class SourceRoleRecord(Displayed):
 def validate_source_roles(
     records: Iterable[SourceRoleRecord | Mapping[str, Any]], *, required_roles: Iterable[str] = ()
 ) -> list[str]:
-    """Return problems with the roles of data sources, one line each; empty if there are none.
+    """Return the problems with the roles of data sources, one line each.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def validate_source_roles(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunManifest(Displayed):
-    """Provenance of a run, made by `build_manifest` and stored as ``manifest.json``.
+    """Provenance of a run, created by `build_manifest` and stored as ``manifest.json``.
 
     Examples
     --------
@@ -174,12 +174,13 @@ def redact_manifest(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def collect_versions(objects: Mapping[str, Any] | Iterable[Any] | None) -> dict[str, str]:
-    """Return the version of each object that has a string attribute ``version``.
+    """Return the ``version`` attribute of each object that has one.
 
     Parameters
     ----------
     objects : mapping of name to object, or iterable of objects
-        Objects; without names, class names are used, and repeated ones are numbered: ``Name#2``.
+        Objects, optionally by name; otherwise class names are used and numbered if repeated:
+        ``Name#2``.
 
     Returns
     -------
@@ -229,28 +230,28 @@ def build_manifest(
     git_sha: str | None = None,
     config_path: str | Path | None = None,
 ) -> RunManifest:
-    """Return the manifest of a run, from git, the machine and the data; nothing is written.
+    """Build the manifest of a run from git, the machine and the data, without writing it.
 
     Parameters
     ----------
     run_id : str
         Name of the run.
     config : mapping or object
-        Configuration; stored without secrets and hashed.
+        Configuration, which is hashed and stored without secrets.
     data_files : mapping of name to path, or iterable of paths, optional
-        Data files; recorded with their hash ``sha256:…``, or "" if missing.
+        Data files; recorded with a ``sha256:…`` hash, or "" if missing.
     seeds : mapping, optional
         Seeds by purpose.
     extra_code_versions, data_revisions, metadata : mapping, optional
-        Further information about code, data and run.
+        Additional information about code, data and run.
     versioned : mapping of name to object, or iterable of objects, optional
-        Objects whose ``version`` is recorded; see `collect_versions`.
+        Objects with a ``version`` to record; see `collect_versions`.
     leakage_report : object, optional
         Leakage report, or its dict.
     source_roles : iterable of SourceRoleRecord or mapping, optional
         Roles of the sources; checked with ``required_source_roles``.
     guardrails : mapping, or sequence of str or mapping, optional
-        Rules of the run, by name or as a list; not empty if given.
+        Rules of the run, by name or as a non-empty list.
     prediction_artifacts : iterable of PredictionArtifactRef or mapping, optional
         Stored predictions.
     contamination_flags : mapping, optional
@@ -258,7 +259,7 @@ def build_manifest(
     wall_clock_seconds : float, optional
         Duration of the run.
     repo_root : path, optional
-        Folder of the git repository; by default the current folder. The sha is None outside git.
+        Folder of the git repository; by default the current folder.
     git_sha : str, optional
         Commit to record instead of querying git.
     config_path : path, optional
@@ -386,7 +387,7 @@ def _flags(flags: Mapping[str, str]) -> dict[str, str]:
 
 
 def seal_manifest(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a manifest with its own hash under ``manifest_sha256``.
+    """Return a copy of a manifest with its hash under ``manifest_sha256``.
 
     The hash is the sha256 of the canonical JSON of all other keys.
 
@@ -403,8 +404,8 @@ def seal_manifest(payload: Mapping[str, Any]) -> dict[str, Any]:
 def write_manifest(manifest: RunManifest | Mapping[str, Any], run_dir: str | Path) -> Path:
     """Write ``manifest.json`` into a run folder atomically, without secrets.
 
-    In a finished run, the list of artifacts is kept, so that the run stays valid, and the object
-    versions of both manifests are merged.
+    In a finished run, the list of artifacts is kept and the object versions of both manifests are
+    merged, so that the run stays valid.
 
     Parameters
     ----------
@@ -416,12 +417,12 @@ def write_manifest(manifest: RunManifest | Mapping[str, Any], run_dir: str | Pat
     Returns
     -------
     Path
-        The file.
+        Path of the written file.
 
     Raises
     ------
     ArtifactError
-        If the folder holds a finished run with another ``run_id``.
+        If the folder contains a finished run with another ``run_id``.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Protocols of all extension points; no registration or base class is needed.
+"""Protocols for all extension points.
 
-All protocols are structural and ``runtime_checkable``.
+All protocols are structural and ``runtime_checkable``; no base class or registration is needed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ class Scorer(Protocol):
 
 @runtime_checkable
 class SliceAwareScorer(Scorer, Protocol):
-    """Scorer that can skip slices, e.g. because calls are expensive."""
+    """Scorer that can skip slices, e.g. to avoid expensive calls."""
 
     def should_score_slice(self, slice_name: str) -> bool:
         """Return False to skip the slice."""
@@ -79,7 +79,7 @@ class TextTransform(Protocol):
 
 @runtime_checkable
 class EvalSliceLike(Protocol):
-    """Slice interface required by the harness, independent of dataframe libraries."""
+    """Slice interface required by the harness, independent of the dataframe library."""
 
     @property
     def name(self) -> str:
@@ -186,14 +186,14 @@ class SimilarityStrategy(Protocol):
     or ``k``.
 
     A strategy may also have ``pairs_above(texts, threshold)`` and ``pairs_above_across(query,
-    reference, threshold)``, which return all pairs at once; without them, the number of neighbours
-    is increased until no pair is missed.
+    reference, threshold)``, which return all pairs; without them, the number of neighbours is
+    increased until no pair is missed.
     """
 
     def pairs_within(
         self, texts: list[str], k_neighbors: int, /
     ) -> "tuple[NDArray[Any], NDArray[Any]]":
-        """Return the nearest texts of each text within the list; the first is the text itself."""
+        """Return the nearest texts of each text in the list, starting with the text itself."""
         ...
 
     def pairs_across(
@@ -221,11 +221,11 @@ class MetricSpec(Protocol):
 class Model(Protocol):
     """Language model that answers requests, possibly concurrently.
 
-    A batching model collects the pending requests. A model that supports only one of the two
-    methods raises `ModelError` of kind "unsupported" from the other. Four members are optional:
-    ``concurrency`` (recommended number of concurrent requests), ``count_tokens(text)`` (for
-    estimates), ``speaks_chat`` (False for models without chat messages: tasks then send plain text)
-    and ``aclose()`` (called once, at the end).
+    A batching model may collect pending requests. A model that supports only one of the two methods
+    raises `ModelError` of kind "unsupported" from the other. Optional members: ``concurrency``
+    (recommended number of concurrent requests), ``count_tokens(text)`` (for estimates),
+    ``speaks_chat`` (False for models without chat messages; tasks then send plain strings) and
+    ``aclose()`` (called once, at the end).
     """
 
     @property
@@ -250,10 +250,10 @@ class Model(Protocol):
 class Grader(Protocol):
     """Grades responses; deterministic, so that stored responses can be regraded.
 
-    Four members are optional: ``columns()`` (type and direction of each column), ``response_types``
-    (supported response types), ``metrics()`` (metrics of its columns other than means, from
-    `metric_specs.from_sums` or `on_columns`) and ``answer(response)`` (the extracted answer, used
-    for voting in maj@k; None if there is none).
+    Optional members: ``columns()`` (type and direction of each column), ``response_types``
+    (supported response types), ``metrics()`` (metrics other than the means of its columns, from
+    `metric_specs.from_sums` or `on_columns`) and ``answer(response)`` (the extracted answer for
+    voting in maj@k, or None).
     """
 
     @property
@@ -281,14 +281,14 @@ class TextScorer(Protocol):
     Optional members:
 
     ``mode``
-        "turn" (default): probe and response are scored separately; "cumulative": all responses so
-        far; "final": all responses, once at the end of a conversation.
+        "turn" (default): probe and response are scored separately; "cumulative": all responses up
+        to each turn; "final": all responses, once at the end of a conversation.
     ``categories``, ``score_categories(texts)``
         Harm categories, and one score per text for each category.
     ``score_turns(conversations)``
-        Replaces ``score`` for scorers that need the question to judge the answer. With
-        ``keeps_keys`` it also receives the unit, attempt and position of each, as keys for stored
-        verdicts.
+        Used instead of ``score`` by scorers that need the question to judge the answer. With
+        ``keeps_keys``, it also receives the unit, attempt and position of each turn, as keys for
+        stored verdicts.
     ``checked(texts)``
         Like ``score``, but with "error: …" or "skipped: …" instead of missing scores.
     ``bounds``
@@ -318,7 +318,7 @@ class TextScorer(Protocol):
 
     @property
     def higher_is_worse(self) -> bool:
-        """Whether texts at or above the threshold are harmful; otherwise those at or below it."""
+        """Whether texts at or above (rather than at or below) the threshold are harmful."""
         ...
 
     def score(self, texts: Sequence[str]) -> "Sequence[float]":
@@ -328,12 +328,12 @@ class TextScorer(Protocol):
 
 @runtime_checkable
 class Attack(Protocol):
-    """Generates the next probe in a conversation, directly or with a model.
+    """Generates the next probe in a conversation, optionally with a model.
 
-    Six members are optional: ``model`` (model that answers the requests returned by `ask`),
-    ``read(reply, conversation)`` (extracts the probe from the model's reply; by default the whole
-    reply), ``branches`` (recommended number of probes per turn), ``for_branch(k)`` (attack of
-    branch k), ``toward(higher_is_closer=…)`` (attack that knows which turn scores are closer to its
+    Optional members: ``model`` (model that answers the requests returned by `ask`), ``read(reply,
+    conversation)`` (extracts the probe from the model's reply; by default the whole reply),
+    ``branches`` (recommended number of probes per turn), ``for_branch(k)`` (attack of branch k),
+    ``toward(higher_is_closer=…)`` (attack that knows in which direction turn scores approach its
     goal) and ``describe()`` (for the manifest). An attack ends a conversation by raising
     `attacks.StopAttack`.
     """

@@ -48,7 +48,7 @@ _GIT = {
     "GIT_ALLOW_PROTOCOL": "none",
 }
 _GIT_PROGRAMS = r"^(core\.fsmonitor|filter\..*\.(clean|smudge|process|required))$"
-"""Settings of a repository that make ``git status`` run programs."""
+"""Repository settings that make ``git status`` run programs."""
 _OWN = ("local", "worktree")
 _PACKAGES = {
     "numpy": "numpy",
@@ -60,13 +60,13 @@ _PACKAGES = {
     "torch": "torch",
     "transformers": "transformers",
 }
-"""Import name → distribution of the packages whose version can change a result."""
+"""Packages whose version can change a result: import name → distribution."""
 
 
 def _output(
     command: list[str], cwd: str | Path | None = None, variables: Mapping[str, str] | None = None
 ) -> str | None:
-    """Return the output of a command, or None if it is not installed, fails or hangs."""
+    """Return the output of a command, or None if it is missing, fails or hangs."""
     try:
         done = subprocess.run(  # noqa: S603 - fixed programs, no shell
             command,
@@ -110,8 +110,8 @@ def capture_git_sha(repo_root: str | Path | None = None) -> str | None:
 def capture_git_dirty(repo_root: str | Path | None = None) -> bool:
     """Return whether tracked files differ from HEAD; False outside git.
 
-    Untracked files are ignored: a run folder inside the repository would always make it dirty.
-    Programs configured in the repository (``core.fsmonitor``, filters) are not run.
+    Untracked files are ignored, because a run folder inside the repository would always make it
+    dirty. Programs configured in the repository (``core.fsmonitor``, filters) are not run.
 
     Examples
     --------
@@ -126,8 +126,8 @@ def capture_git_dirty(repo_root: str | Path | None = None) -> bool:
 def _without_programs(repo_root: str | Path | None) -> dict[str, str]:
     """Return environment variables that disable programs configured in a repository.
 
-    A folder from an untrusted source may contain a ``.git``. The user's global configuration still
-    applies.
+    Needed because a folder from an untrusted source may contain a ``.git`` folder. The user's
+    global configuration still applies.
     """
     asked = ["git", "config", "--show-scope", "--name-only", "-z", "--get-regexp", _GIT_PROGRAMS]
     parts = (_output(asked, repo_root) or "").split("\0")
@@ -210,7 +210,7 @@ def compute_file_hash(path: str | Path) -> FileHashResult:
 
 
 def file_sha256(path: str | Path, *, strict: bool = False) -> str | None:
-    """Return the hexadecimal SHA-256 hash of a file, or None if there is no such file.
+    """Return the hexadecimal SHA-256 hash of a file, or None if it does not exist.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def file_sha256(path: str | Path, *, strict: bool = False) -> str | None:
     Raises
     ------
     FileNotFoundError
-        If ``strict`` and there is no such file.
+        If ``strict`` is True and the file does not exist.
 
     Examples
     --------
@@ -243,7 +243,7 @@ def file_sha256(path: str | Path, *, strict: bool = False) -> str | None:
 
 
 def make_run_dir(base: str | Path, prefix: str = "run") -> Path:
-    """Create a new folder named ``{prefix}_YYYY-MM-DD_HHMMSS`` and return its path.
+    """Create a folder named ``{prefix}_YYYY-MM-DD_HHMMSS`` and return its path.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ def make_run_dir(base: str | Path, prefix: str = "run") -> Path:
     Returns
     -------
     Path
-        An empty folder; a second one created within the same second gets the suffix ``_2``.
+        New empty folder; a second folder created within the same second has the suffix ``_2``.
 
     Raises
     ------
@@ -370,9 +370,9 @@ def capture_gpu_info() -> dict[str, Any] | None:
 
 
 def capture_cuda_version() -> str | None:
-    """Return the CUDA version: that of torch if it is loaded, else the driver's.
+    """Return torch's CUDA version if torch is loaded, otherwise the driver's CUDA version.
 
-    For the version of the driver itself, see `capture_gpu_info`.
+    For the driver version, see `capture_gpu_info`.
 
     Examples
     --------

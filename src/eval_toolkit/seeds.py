@@ -36,7 +36,7 @@ def resolve_seed(
     Parameters
     ----------
     seed, rng : int, sequence of int, SeedSequence, Generator, BitGenerator or None
-        Aliases; give at most one. A generator is advanced by one draw, so that repeated calls with
+        Aliases; pass at most one. A generator is advanced by one draw, so that repeated calls with
         the same generator differ.
     default : int, default 42
         Seed used if neither is given, for reproducible results.
@@ -51,7 +51,7 @@ def resolve_seed(
     InvalidInputError
         If both are given, or an integer is negative.
     InvalidTypeError
-        If the value is none of the accepted types.
+        If the value has another type.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def _seed_from_numpy(given: Any) -> int:
 
 
 def derive_seed(seed: int, *purpose: str | int) -> int:
-    """Return the seed of one random choice, a 64-bit hash of the run's seed and the purpose.
+    """Return a seed for one random choice: a 64-bit hash of the run's seed and the purpose.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def derive_seed(seed: int, *purpose: str | int) -> int:
 
 
 def set_global_seeds(seed: int, *, strict_torch_determinism: bool = False) -> None:
-    """Seed Python, numpy's legacy generator and torch (when loaded); for scripts, not libraries.
+    """Seed Python, numpy's legacy generator and torch (if loaded), in scripts.
 
     Parameters
     ----------
@@ -144,13 +144,12 @@ def set_global_seeds(seed: int, *, strict_torch_determinism: bool = False) -> No
     Warns
     -----
     UserWarning
-        If PYTHONHASHSEED is already set to another value, which this process keeps.
+        If PYTHONHASHSEED is already set to another value, which remains in effect for this process.
 
     Notes
     -----
-    Torch is seeded only if it is already imported or ``strict_torch_determinism`` is set, since
-    importing it takes seconds. Otherwise import torch first, or call this function again after
-    importing it.
+    Torch is seeded only if it is already imported or ``strict_torch_determinism`` is True, since
+    importing it takes seconds. Otherwise, call this function after importing torch.
 
     Examples
     --------

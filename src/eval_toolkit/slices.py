@@ -37,14 +37,14 @@ class EvalSlice(Displayed):
     label_col : str, default "label"
         Column of labels: 0 and 1 or true and false, as numbers or as strings.
     strata_col : str, optional
-        Column of strata; results are also reported by stratum.
+        Column of strata, by which results are also reported.
     group_col : str, optional
         Column of groups of dependent rows (same author, same template). Groups are resampled as a
         whole and kept together by group-aware splitters.
     id_col : str, optional
         Column of unique row ids.
     time_col : str, optional
-        Column of times, for splitters and checks.
+        Column of times, for splitters and leakage checks.
 
     Raises
     ------
@@ -88,7 +88,7 @@ class EvalSlice(Displayed):
         self.ids  # noqa: B018
 
     def _roles(self) -> list[tuple[str, str]]:
-        """Return (argument, column) for every role that has a column."""
+        """Return (argument, column) for each role with a column."""
         features = [self.feature_col] if isinstance(self.feature_col, str) else self.feature_col
         named = [("feature_col", column) for column in features]
         for role in ("label_col", "strata_col", "group_col", "id_col", "time_col"):
@@ -176,7 +176,7 @@ class EvalSlice(Displayed):
 
     @cached_property
     def inputs(self) -> list[Any]:
-        """Plain input of each row: the feature, or a list of several features; None if missing."""
+        """Input of each row: the feature, or a list of features; None if missing."""
         # Missing values are NaN in pandas and None in polars; row identity must not depend on that.
         if isinstance(self.feature_col, str):
             values: list[Any] = self.features
@@ -194,10 +194,10 @@ class EvalSlice(Displayed):
 
     @cached_property
     def unit_ids(self) -> list[str]:
-        """Id of each row: its own id, or else the first 16 digits of its content hash.
+        """Id of each row: its id or else the first 16 digits of its content hash.
 
-        Equal rows get the suffixes ~2, ~3 … in the order of their groups, strata and other columns,
-        so that ids do not depend on the order of the rows.
+        Equal rows get the suffixes ~2, ~3, …, ordered by groups, strata and other columns, so that
+        ids do not depend on the row order.
 
         Examples
         --------

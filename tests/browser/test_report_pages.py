@@ -113,6 +113,10 @@ class TestFirstScreen:
             assert not cell.is_visible() or cell.evaluate(right) <= PHONE
         page = opened(report("rollouts compared"), width=PHONE)
         assert page.on.locator("table.settings td").last.evaluate(right) <= PHONE
+        differences = page.on.locator("th", has_text=re.compile("^difference")).all()
+        shown = [one.evaluate(right) for one in differences if one.is_visible()]
+        assert shown
+        assert max(shown) <= PHONE
 
     def test_classes_have_the_names_of_the_user(
         self, opened: Opens, report: Callable[[str], Path]

@@ -19,7 +19,8 @@ from tests.browser.driving import DESK, PHONE, Page
 from tests.browser.serving import MILLION, Served, served
 
 from eval_toolkit._internal.words import number
-from eval_toolkit.report.naming import named_text
+from eval_toolkit.report.metric_groups import displayed
+from eval_toolkit.report.run_names import named_text
 from eval_toolkit.report.viewer.serving import _opened as opening
 from eval_toolkit.runs import Run
 
@@ -287,6 +288,7 @@ class TestComparison:
         lines = printed.splitlines()
         named = re.sub(r"B - A = ([^;]*)", r"\1 (B minus A)", lines[0])
         named = re.sub(r"\b[AB]\b", lambda side: names[side[0] == "B"], named)
+        named = re.sub(r"\b[a-z]+_[a-z]+\b|\bbrier\b", lambda name: displayed(name[0]), named)
         reply = "↑ Yes" if " beats " in named else "= Not clearly"
         assert page.on.locator("#statistics .said").inner_text() == f"{reply}: {named}"
         rows_of, ends = [], 0
@@ -295,7 +297,10 @@ class TestComparison:
             rows_of += [re.split(r" {2,}", line.strip()) for line in lines[head + 1 : ends - 1]]
         rows = page.on.locator("#statistics tbody tr").all()
         cells = [[one.inner_text() for one in row.locator("th, td").all()] for row in rows]
-        assert [[cell for cell in row if cell] for row in cells] == rows_of
+        # The page puts verdict and difference first, and the interval beside the difference.
+        shown = [re.split(r" (?=\[)|\t", "\t".join(filter(None, row))) for row in cells]
+        assert [sorted(row) for row in shown] == [sorted(row) for row in rows_of]
+        assert all(row[0] == printed[0] for row, printed in zip(shown, rows_of, strict=True))
         assert any(row[0] in ("accuracy", "roc_auc") for row in rows_of)
         for note in lines[ends:]:
             assert named_text(note, names) in page.on.locator("#statistics").inner_text()

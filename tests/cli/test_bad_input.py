@@ -61,7 +61,7 @@ class TestFiles:
 
     def test_unknown_format(self, refused: Callable[..., str], tmp_path: Path) -> None:
         err = refused("score", csv(tmp_path, ROWS, "p.xls"))
-        assert "cannot tell the format from the name" in err
+        assert "cannot infer the format from the name" in err
 
     def test_a_folder(self, refused: Callable[..., str], tmp_path: Path) -> None:
         folder = tmp_path / "folder"

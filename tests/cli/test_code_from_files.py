@@ -443,7 +443,7 @@ class TestAddresses:
         monkeypatch.setenv("OPENAI_API_KEY", "a secret")
         for scheme, sent in (("http", False), ("https", True)):
             model = OpenAICompatible("m", base_url=f"{scheme}://api.openai.com/v1")
-            assert ("Authorization" in model._endpoint._headers()[0]) is sent
+            assert ("Authorization" in model._endpoint._transport.api.headers()[0]) is sent
 
 
 def resealed(run: Path, change: Callable[[dict[str, Any]], object]) -> None:

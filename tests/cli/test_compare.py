@@ -527,7 +527,7 @@ class TestRuns:
         for args in (("score", runs[1]), ("compare", *runs)):
             code, out, err = command(*args, "--out", target)
             assert (code, out) == (2, "")
-            assert f"{target}: --out lies in the run {runs[0]}" in err
+            assert f"{target}: --out is inside the run {runs[0]}" in err
         assert target.read_bytes() == before
 
     def test_units_left_out_are_told(

@@ -181,7 +181,7 @@ class Stubborn:
          "splitter 'mine:Stubborn{gives=1}': iter_folds yielded a list; a fold is a dict"),
         (["--check", "mine:Stubborn"], 2,
          "check 'mine:Stubborn': it returned row 40 of 'rows', which has 40 rows"),
-        (["--check", "mine:Stubborn{gives=1}"], 2, "it returned rows of 'nosuch', which is not a split; the splits are "),
+        (["--check", "mine:Stubborn{gives=1}"], 2, "it returned rows of 'nosuch', which does not exist; the splits"),
         (["--scorer", "mine:Stubborn"], 2, "predict_proba failed an assertion: my own"),
     ],
 )  # fmt: skip

@@ -224,7 +224,7 @@ class TestTargets:
         file = claims(tmp_path, threshold("value > 0.5"))
         code, out, err = command("gate", run, "--claims", file, option, run / name)
         assert (code, out) == (2, "")
-        assert f"{option} lies in the run {run}, which must not change" in err
+        assert f"{option} is inside the run {run}, which must not change" in err
         assert {path: path.read_bytes() for path in run.iterdir()} == before
 
     def test_two_targets_are_two_files(self, command: Command, run: Path, tmp_path: Path) -> None:

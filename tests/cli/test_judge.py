@@ -379,7 +379,7 @@ class TestStudy:
         for words in ("verdicts without correction", "kappa", "sensitivity", "people 1"):
             assert words in out
         assert "labels for an interval of width" in out
-        assert "random sample; the judge helps" in out
+        assert "random sample, with the judge's verdicts" in out
 
     def test_words_as_labels(
         self, as_json: Json, arguments: Any, file: Path, tmp_path: Path

@@ -1,5 +1,6 @@
 """``eval-toolkit leaderboard``: the library's ranking, read from folders of runs."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,15 @@ def test_refuses_in_one_line(
     assert code == 2
     assert not out
     assert message in err
+
+
+def test_two_runs_of_one_model_are_told_how_to_be_named(
+    command: Command, runs: list[str], tmp_path: Path
+) -> None:
+    shutil.copytree(runs[0], tmp_path / "other_prompt")
+    code, _, err = command("leaderboard", runs[0], tmp_path / "other_prompt")
+    assert code == 2
+    assert "name the systems, NAME=RUN, such as x and other_prompt" in " ".join(err.split())
 
 
 class TestRollouts:

@@ -74,11 +74,11 @@ def test_a_part_says_what_is_missing(command: Command) -> None:
     assert (code, out) == (2, "")
     assert err == (
         "error: 1 of 3 shards are missing: 3; run them, or pass --partial (partial=True) to merge "
-        "those that are there\n"
+        "the finished ones\n"
     )
     code, out, _ = command("merge", *found[:2], "--out", "part", "--partial")
     assert code == 0
-    assert "missing of 3 shards: 3;" in out
+    assert "shards 3 of 3 are missing;" in out
     assert command("merge", "part", found[2], "--out", "all/run")[0] == 0
 
 
@@ -138,7 +138,7 @@ def test_merge_refuses_in_one_line(command: Command) -> None:
         ((one, "other"), "has config.decoding.max_tokens = 9, but"),
         ((one, one), "is shard 1/2, like"),
         ((one, "whole"), "whole: is not a shard of a run; run it with --shard i/n"),
-        ((one, two, "--grader", "f1"), "leave it out, and rescore the merged run"),
+        ((one, two, "--grader", "f1"), "omit it, and rescore the merged run"),
         ((one, two, "--seed", "3"), "--seed needs --task"),
     ):
         code, out, err = command("merge", *given, "--out", "all")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from eval_toolkit._internal.words import number
-from eval_toolkit.cli._text import in_options
+from eval_toolkit.cli._messages import in_options
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.tasks import load_task, run_task
 

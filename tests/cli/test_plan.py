@@ -202,7 +202,7 @@ class TestPilot:
         path.write_text("label,score\n" + "0,0.2\n" * 10 + "1,0.5\n1,0.7\n")
         code, out, err = command("plan", "pilot", path, "--width", 0.1)
         assert (code, out) == (2, "")
-        assert "an interval of roc_auc needs at least 3 of each class" in err
+        assert "an interval for roc_auc needs at least 3 of each class" in err
 
 
 class TestLabels:
@@ -273,7 +273,7 @@ class TestAttempts:
         )
         assert code == 0
         assert out.startswith(
-            "2,335 items, one attempt each, to find a difference of 0.03 between two systems on "
+            "2,335 items, one attempt each, to detect a difference of 0.03 between two systems on "
             "the same items, with power 80 %.\n"
         )
         assert ["8", "466", "7,456"] in [line.split() for line in out.splitlines()]

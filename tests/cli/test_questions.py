@@ -25,7 +25,7 @@ def test_a_file_of_questions_is_run_and_its_columns_are_told(command: Command) -
     code, out, _ = command("run", "quiz.jsonl", "--model", "scripted:Paris", "--out", "r")
     assert code == 0
     assert "columns: question 'question', reference 'answer'" in out
-    assert "graded: 1 by the number, 1 by the text, normalised" in out
+    assert "graded: 1 by the number, 1 by the string after normalisation" in out
     assert "match   0.500" in out
 
 

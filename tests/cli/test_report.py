@@ -67,7 +67,11 @@ def test_bad_input_is_one_line(run: Path, tmp_path: Path, command: Command) -> N
         (run, run): "pass a path for the report of several runs: -o report.html",
         (run, "-o", tmp_path): "is a folder; name a file",
         (tmp_path / "preds.csv",): "is a file; a report needs a run",
-        (run, "-o", tmp_path / "preds.csv"): "a report is HTML; name a file that ends in .html",
+        (
+            run,
+            "-o",
+            tmp_path / "preds.csv",
+        ): "reports are HTML files; the file name must end in .html",
     }.items():
         code, out, err = command("report", *args)
         assert (code, out) == (2, ""), args

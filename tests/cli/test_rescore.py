@@ -167,7 +167,7 @@ class TestBadInput:
         write_run(tmp_path / "task", results=results, manifest={"run_id": "r"})
         code, _, err = command("rescore", tmp_path / "task", *scorer)
         assert (code, err.count("\n")) == (2, 1)
-        assert "--scorer applies to a run of rollouts" in err
+        assert "--scorer applies to a rollout run" in err
         code, _, err = command("rescore", stored, *scorer, "--out", tmp_path / "task")
         assert (code, err.count("\n")) == (2, 1)
         assert "already contains a run; choose another folder" in err

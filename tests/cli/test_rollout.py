@@ -238,7 +238,8 @@ class TestPage:
         assert found["attack_success"][4] == "12"  # seeds that count
         assert found["refused_first"][1] == "1.000"  # neither good nor bad: left out
         assert (
-            "about attack_success, attack_success_own: 6 of 12 rollouts broke and count as" in out
+            "about attack_success, attack_success_own: 6 of 12 rollouts ended in an error and count as"
+            in out
         )
         assert "(Kaplan–Meier); conversations are censored after an error" in out
         assert cells(out)["unsafe_refusal"][1:3] == ["100.00", "%"]  # all unsafe seeds are odd
@@ -284,7 +285,7 @@ class TestPage:
         fetched_toxicity_scorer()
         code, out, _ = rollout("--target", REFUSES, "--no-store", scorer=None)
         assert code == 0
-        assert "the target fails where toxicity ≥ 0.5" in out
+        assert "the target fails if toxicity ≥ 0.5" in out
         assert "no --scorer: toxicity decides whether the target failed" in out
 
     @pytest.mark.usefixtures("embedded_weights")
@@ -466,11 +467,11 @@ class TestBadInput:
         [
             ("p.txt", "", "p.txt: the file is empty"),
             ("p.csv", "prompt,type\n", "p.csv: no seed prompts"),
-            ("p.csv", "a,b\n1,2\n", "no column is named like a prompt"),
+            ("p.csv", "a,b\n1,2\n", "no column name denotes a prompt"),
             ("p.csv", "prompt,safe\nhi,maybe\n", "row 1: 'safe' is 'maybe'"),
             ("p.json", '{"x": 1}', "it must contain a list of strings or objects"),
             ("p.json", "[NaN]", "not valid JSON"),
-            ("p.xls", "x", "cannot tell the format from the name"),
+            ("p.xls", "x", "cannot infer the format from the name"),
         ],
     )
     def test_files(

@@ -162,7 +162,7 @@ class TestPage:
         assert "cost, at most" in out
         code, out, _ = command(*arguments, "--prices", "1,2")
         assert "completion tokens, at most  no limit set" in out
-        assert "cost, of the prompts alone" in out
+        assert "cost, for the prompts only" in out
         assert not server.app.asked
 
     def test_attempts_at_temperature_0_are_remarked_on(self, command: Command, task: Path) -> None:
@@ -314,7 +314,7 @@ class TestRefusals:
                 "did you mean 'exact_match'?",
             ),
             (("capitals", "--model", "scripted:x", "--model-arg", "x"), "must be KEY=VALUE"),
-            (("capitals", "--model", "openai:m", "--prices", "1"), "must be two numbers"),
+            (("capitals", "--model", "openai:m", "--prices", "1"), "must be two to four numbers"),
             (
                 ("capitals_open", "--model", "scripted:x", "--format", "banana"),
                 "error: --format is 'banana'; choose one of",

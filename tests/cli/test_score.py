@@ -437,7 +437,7 @@ class TestInput:
         assert (cell["value"], cell["status"]) == (1.0, "ok")
         assert "ci" not in cell
         assert cell["reason"].startswith("no interval: 1 positive row")
-        assert "an interval of roc_auc needs at least 3 of each class" in cell["reason"]
+        assert "an interval for roc_auc needs at least 3 of each class" in cell["reason"]
 
 
 class _Cells(HTMLParser):

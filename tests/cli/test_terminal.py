@@ -32,9 +32,9 @@ from eval_toolkit._internal.display import (
 from eval_toolkit._internal.display.to_markdown import markdown_page
 from eval_toolkit._internal.display.to_terminal import terminal_text
 from eval_toolkit._internal.display.wrapping import wrapped
-from eval_toolkit.cli import _show
+from eval_toolkit.cli import _output
 from eval_toolkit.cli._html import html_page
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli.main import cli
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.tasks import CompletionSpec, Perturbation, Prompt, Task, perturbed, run_task
@@ -230,13 +230,14 @@ def test_reasons_stand_below_the_table_once() -> None:
 
 def test_rows_of_words_become_blocks() -> None:
     rows = [["arc", "loglikelihoods", "--data, or allenai/ai2_arc", "Science questions of school"]]
-    table = Table(["task", "asks for", "data", "what it is"], rows)
+    table = Table(["task", "response", "data", "description"], rows)
     assert lines_of(table, width=40) == [
         "arc",
-        "  asks for    loglikelihoods",
-        "  data        --data, or allenai/ai2_arc",
-        "  what it is  Science questions of",
-        "              school",
+        "  response     loglikelihoods",
+        "  data         --data, or",
+        "               allenai/ai2_arc",
+        "  description  Science questions of",
+        "               school",
     ]
 
 
@@ -425,7 +426,7 @@ COMMANDS = [
 @pytest.fixture
 def at_80(monkeypatch: pytest.MonkeyPatch) -> None:
     """Standard output is a terminal of 80 columns."""
-    monkeypatch.setattr(_show, "_in_terminal", lambda: True)
+    monkeypatch.setattr(_output, "_in_terminal", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm-256color")
 

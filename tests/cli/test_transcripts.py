@@ -105,7 +105,7 @@ def test_an_interrupted_run_says_who_knows_more(command: Command, tmp_path: Path
     (tmp_path / "manifest.json").write_text('{"run_id": "r", "status": "running"}')
     code, out, err = command("transcripts", tmp_path)
     assert (code, out) == (2, "")
-    assert "the command that wrote it did not finish; eval-toolkit doctor says what to do" in err
+    assert "the command that wrote it did not finish; eval-toolkit doctor shows what to do" in err
 
 
 class TestParts:

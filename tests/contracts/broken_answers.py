@@ -48,22 +48,22 @@ def _plain_alone(self: Any, response: Any) -> Any:
 GRADERS: Mutants = {
     "is_named": (like(Same, name=None),),
     "has_a_version": (like(Same, version=2),),
-    "says_what_it_grades": (like(Same, response_types=[ResponseType.COMPLETION]),),
-    "grades_are_numbers_or_reasons": (
+    "response_types_are_valid": (like(Same, response_types=[ResponseType.COMPLETION]),),
+    "grades_are_valid": (
         like(Same, grade=lambda self, response: {"same": float("nan")}),
-        "grades_the_same_again",  # no NaN is another's equal
-        "odd_texts_are_graded",
+        "grading_is_deterministic",  # no NaN is another's equal
+        "grades_unusual_texts",
     ),
-    "fills_the_columns_it_names": (like(Same, grade=lambda self, response: {"other": 1.0}),),
-    "grades_keep_within_bounds": (
+    "fills_declared_columns": (like(Same, grade=lambda self, response: {"other": 1.0}),),
+    "grades_within_bounds": (
         like(Same, grade=lambda self, response: {"same": 0.5}),
-        "odd_texts_are_graded",
+        "grades_unusual_texts",
     ),
-    "grades_the_same_again": (like(Same, grade=counting(lambda n, r: {"same": float(n % 2)})),),
-    "responses_stay_as_they_are": (like(Same, grade=_marking),),
-    "odd_texts_are_graded": (like(Same, grade=_plain_alone),),
-    "answers_in_texts": (like(Same, answer=lambda self, response: 42),),
-    "lists_its_metrics": (like(Same, metrics=lambda self: [mean_of("same"), mean_of("same")]),),
+    "grading_is_deterministic": (like(Same, grade=counting(lambda n, r: {"same": float(n % 2)})),),
+    "does_not_modify_responses": (like(Same, grade=_marking),),
+    "grades_unusual_texts": (like(Same, grade=_plain_alone),),
+    "answer_is_string": (like(Same, answer=lambda self, response: 42),),
+    "metrics_are_valid": (like(Same, metrics=lambda self: [mean_of("same"), mean_of("same")]),),
 }
 
 
@@ -134,14 +134,14 @@ class OfOne(Sums):
 
 
 TASKS: Mutants = {
-    "task_is_named": (like(Sums, VERSION=3),),
-    "asks_something": (Silent(),),
-    "samples_have_ids_of_their_own": (Twice(),),
-    "choices_hold_the_answer": (OfOne(),),
-    "asks_the_same_again": (Endless(),),
-    "a_limit_takes_the_first": (FromTheEnd(),),
-    "graders_fit": (like(Sums, METRICS=["accuracy", "accuracy"]),),
-    "describes_the_task": (like(Sums, describe=counting(lambda n: {"asked": n})),),
+    "task_has_name_and_version": (like(Sums, VERSION=3),),
+    "has_samples": (Silent(),),
+    "sample_ids_are_unique": (Twice(),),
+    "choices_include_reference": (OfOne(),),
+    "samples_are_deterministic": (Endless(),),
+    "limits_are_nested": (FromTheEnd(),),
+    "graders_are_compatible": (like(Sums, METRICS=["accuracy", "accuracy"]),),
+    "task_description_is_json": (like(Sums, describe=counting(lambda n: {"asked": n})),),
 }
 
 
@@ -244,36 +244,36 @@ class InItsLoop(Parrot):
 MODELS: Mutants = {
     "is_named": (like(Parrot, name=""),),
     "describes_itself": (like(Parrot, describe=counting(lambda n: {"n": n})),),
-    "describes_without_secrets": (
+    "description_has_no_secrets": (
         like(Parrot, describe=lambda self: {"api_key": "sk-Zx81kQ0pLm2Nv7Rt4Wy9"}),
     ),
-    "works_in_another_loop": (
+    "works_in_several_event_loops": (
         InItsLoop(),
         # every rule asks in a loop of its own
-        "can_do_something",
-        "generates_texts",
-        "likeliest_text_again",
-        "many_at_once",
-        "stops_before_the_stop",
-        "takes_conversations",
-        "odd_texts_are_answered",
+        "generates_or_scores",
+        "generates_completions",
+        "greedy_decoding_is_deterministic",
+        "concurrency_invariant",
+        "respects_stop_sequences",
+        "accepts_messages",
+        "answers_unusual_prompts",
     ),
-    "can_do_something": (like(Parrot, generate=_cannot, loglikelihood=_cannot),),
-    "generates_texts": (
+    "generates_or_scores": (like(Parrot, generate=_cannot, loglikelihood=_cannot),),
+    "generates_completions": (
         like(Parrot, generate=_bare_text),
         # nothing can be read off an answer that is none
-        "likeliest_text_again",
-        "many_at_once",
-        "stops_before_the_stop",
-        "takes_conversations",
+        "greedy_decoding_is_deterministic",
+        "concurrency_invariant",
+        "respects_stop_sequences",
+        "accepts_messages",
     ),
     "scores_every_continuation": (like(Parrot, loglikelihood=_turned),),
-    "likeliest_text_again": (Moody(), "many_at_once"),
-    "order_of_continuations_does_not_matter": (like(Parrot, loglikelihood=_first_likely),),
-    "many_at_once": (Crowded(),),
-    "stops_before_the_stop": (like(Parrot, generate=_goes_on),),
-    "takes_conversations": (like(Parrot, generate=_texts_alone),),
-    "odd_texts_are_answered": (like(Parrot, generate=_no_blanks),),
+    "greedy_decoding_is_deterministic": (Moody(), "concurrency_invariant"),
+    "continuation_order_invariant": (like(Parrot, loglikelihood=_first_likely),),
+    "concurrency_invariant": (Crowded(),),
+    "respects_stop_sequences": (like(Parrot, generate=_goes_on),),
+    "accepts_messages": (like(Parrot, generate=_texts_alone),),
+    "answers_unusual_prompts": (like(Parrot, generate=_no_blanks),),
     "counts_tokens": (like(Parrot, count_tokens=lambda self, text: len(text) / 4),),
     "closes": (like(Parrot, aclose=lambda self: 1 / 0),),
 }
@@ -303,30 +303,30 @@ def _reversing(self: Any, texts: Any) -> Any:
 
 TEXT_SCORERS: Mutants = {
     "is_named": (like(Shouting, name="two\nlines"),),
-    "name_starts_columns": (like(Shouting, name="a/b"),),
+    "name_has_no_separators": (like(Shouting, name="a/b"),),
     "has_a_version": (like(Shouting, version=""),),
-    "says_what_is_bad": (like(Shouting, mode="sometimes"),),
-    "one_number_per_text": (
+    "threshold_is_valid": (like(Shouting, mode="sometimes"),),
+    "one_score_per_text": (
         like(
             Shouting,
             score=lambda self, texts: [True if t in TEXTS else n for t, n in _scored(texts)],
         ),
     ),
-    "no_text_no_number": (
+    "accepts_empty_list": (
         like(Shouting, score=lambda self, texts: Shouting.score(self, texts) or [0.0]),
     ),
-    "numbers_keep_within_bounds": (like(Shouting, bounds=(0.2, 1.0)),),
-    "same_texts_same_numbers": (
+    "scores_within_bounds": (like(Shouting, bounds=(0.2, 1.0)),),
+    "text_scores_are_deterministic": (
         like(Shouting, score=counting(lambda n, texts: [n * 1e-9] * len(texts))),
     ),
-    "order_of_texts_does_not_matter": (
+    "text_order_invariant": (
         like(Shouting, score=lambda self, texts: [1 / len(texts) for _ in texts]),
     ),
-    "scored_texts_stay_as_they_are": (like(Shouting, score=_reversing),),
-    "odd_texts_get_numbers": (
+    "does_not_modify_texts": (like(Shouting, score=_reversing),),
+    "scores_unusual_texts": (
         like(Shouting, score=lambda self, texts: [0.5 / (len(text) and 1) for text in texts]),
     ),
-    "tells_categories_apart": (
+    "category_scores_are_valid": (
         like(
             Shouting,
             categories=("loud", "rude"),
@@ -361,16 +361,16 @@ def _never(self: Any, conversation: Any, seed: int) -> Any:
 ATTACKS: Mutants = {
     "is_named": (like(Plain, name=""),),
     "has_a_version": (like(Plain, version=None),),
-    "asks_in_texts_or_requests": (like(Plain, ask=lambda self, conversation, seed: " "),),
-    "begins": (like(Plain, ask=_never),),
-    "same_seed_same_probe": (like(Plain, ask=counting(lambda n, state, seed: f"number {n}")),),
-    "needs_a_model_to_ask": (
+    "returns_probe_or_request": (like(Plain, ask=lambda self, conversation, seed: " "),),
+    "starts_conversations": (like(Plain, ask=_never),),
+    "seed_determines_probe": (like(Plain, ask=counting(lambda n, state, seed: f"number {n}")),),
+    "requests_need_a_model": (
         like(Plain, ask=lambda self, conversation, seed: GenerateRequest("Write a probe.")),
     ),
-    "odd_goals_are_pursued": (
+    "accepts_unusual_goals": (
         like(Plain, ask=lambda self, conversation, seed: conversation.goal.format()),
     ),
-    "has_branches": (like(Plain, branches=0),),
+    "branches_are_valid": (like(Plain, branches=0),),
     "describes_itself_if_at_all": (like(Plain, describe=lambda self: ["plain"]),),
 }
 
@@ -387,9 +387,9 @@ class Upper:
 TRANSFORMS: Mutants = {
     "is_named": (like(Upper, name=7),),
     "version_if_any": (like(Upper, version=7),),
-    "returns_a_text": (like(Upper, transform=lambda self, text: text in ODD_TEXTS and text),),
-    "same_text_same_change": (like(Upper, transform=counting(lambda n, text: f"{text}{n}")),),
-    "odd_texts_are_changed": (
+    "returns_string": (like(Upper, transform=lambda self, text: text in ODD_TEXTS and text),),
+    "transform_is_deterministic": (like(Upper, transform=counting(lambda n, text: f"{text}{n}")),),
+    "transforms_unusual_texts": (
         like(Upper, transform=lambda self, text: text[0] + text[1:].lower()),
     ),
 }
@@ -409,8 +409,8 @@ def reading(**changed: Any) -> Any:
 
 READERS: Mutants = {
     "version_if_any": (like(Reader, version=[]),),
-    "reads_the_columns_that_are_named": (reading(score=None), "reads_every_row"),
-    "reads_every_row": (reading(score=[0.25]),),
+    "reads_requested_columns": (reading(score=None), "reads_all_rows"),
+    "reads_all_rows": (reading(score=[0.25]),),
 }
 
 
@@ -447,16 +447,15 @@ def _asking_again(self: Any, context: Any) -> Any:
 
 
 KINDS: Mutants = {
-    "kind_is_named": (like(Doubling, name="two\nlines"),),
-    "configuration_is_plain": (
+    "class_has_a_name": (like(Doubling, name="two\nlines"),),
+    "configuration_is_json": (
         like(Doubling, config=lambda self: {"system": "adder", "at": next(_FORGETFUL)}),
-        "runs_again_ask_nothing",
+        "resumes_without_requests",
     ),
-    "identity_is_configured": (
+    "identity_is_in_configuration": (
         like(Doubling, identity=lambda self: Identity(settings=("sytem",))),
-        "runs_again_ask_nothing",
     ),
-    "units_have_ids_of_their_own": (
+    "unit_ids_are_unique": (
         like(
             Doubling,
             units=lambda self: [Unit(id=str(next(_FORGETFUL)), input=1, reference=2)],
@@ -464,13 +463,13 @@ KINDS: Mutants = {
             produce=lambda self, context: [],
         ),
     ),
-    "metrics_have_names_of_their_own": (
+    "metric_names_are_unique": (
         like(Doubling, metrics=lambda self: [mean_of("right")] * 2),
-        *("every_unit_gets_its_numbers", "runs_again_ask_nothing", "shows_its_units"),
+        *("scores_every_unit", "resumes_without_requests", "can_show_units"),
     ),
-    "every_unit_gets_its_numbers": (like(Doubling, score=_fails_at_two),),
-    "runs_again_ask_nothing": (like(Doubling, produce=_asking_again),),
-    "shows_its_units": (like(Doubling, show=classmethod(lambda cls, unit: "text")),),
+    "scores_every_unit": (like(Doubling, score=_fails_at_two),),
+    "resumes_without_requests": (like(Doubling, produce=_asking_again),),
+    "can_show_units": (like(Doubling, show=classmethod(lambda cls, unit: "text")),),
 }
 MUTANTS = {
     "attack": ATTACKS,

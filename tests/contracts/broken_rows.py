@@ -56,28 +56,28 @@ def first_texts_alone(self: Any, X: Any) -> Any:
 
 SCORERS: Mutants = {
     "version_if_any": (like(Length, version=None),),
-    "one_number_per_input": (
+    "one_score_per_input": (
         like(Length, predict_proba=lambda self, X: [[0.2, 0.3, 0.5]] * len(X)),
         # nothing holds of numbers that are not there
         "probabilities",
-        "odd_texts_are_scored",
+        "accepts_unusual_texts",
     ),
     "probabilities": (
         like(Length, predict_proba=lambda self, X: [2.0 * (text in TEXTS) for text in X]),
     ),
-    "same_inputs_same_numbers": (
+    "scores_are_deterministic": (
         like(Length, predict_proba=counting(lambda n, X: [0.5 + n * 1e-9] * len(X))),
     ),
-    "order_does_not_matter": (
+    "input_order_invariant": (
         # the first text is told apart from the others by its place alone
         like(Length, predict_proba=lambda self, X: [0.5 + 0.1 * (n == 5) for n in range(len(X))]),
-        "company_does_not_matter",
+        "batch_invariant",
     ),
-    "company_does_not_matter": (like(Length, predict_proba=lambda self, X: [1 / len(X)] * len(X)),),
-    "inputs_stay_as_they_are": (like(Length, predict_proba=clearing),),
-    "odd_texts_are_scored": (like(Length, predict_proba=first_texts_alone),),
-    "declines_by_name": (like(Length, should_score_slice=lambda self, name: "yes"),),
-    "fits_afresh": (like(Share, fit=remembering),),
+    "batch_invariant": (like(Length, predict_proba=lambda self, X: [1 / len(X)] * len(X)),),
+    "does_not_modify_inputs": (like(Length, predict_proba=clearing),),
+    "accepts_unusual_texts": (like(Length, predict_proba=first_texts_alone),),
+    "slice_selection_is_boolean": (like(Length, should_score_slice=lambda self, name: "yes"),),
+    "fit_discards_previous_fits": (like(Share, fit=remembering),),
 }
 
 
@@ -123,27 +123,27 @@ def _arrays_alone(result: Any, y_true: Any, y_score: Any) -> Any:
 
 SELECTORS: Mutants = {
     "version_if_any": (like(Half, version=3),),
-    "returns_a_result": (
+    "returns_threshold_result": (
         selecting(lambda result, y, s: 0.5),
         # nothing holds of a result that is none
-        "names_its_criterion",
-        "tells_what_it_achieves",
-        "same_rows_same_threshold",
+        "records_its_criterion",
+        "reported_metrics_match",
+        "threshold_is_deterministic",
         "takes_lists",
-        "says_why_there_is_none",
+        "handles_single_class",
     ),
-    "names_its_criterion": (
+    "records_its_criterion": (
         selecting(lambda r, y, s: ThresholdResult(r.threshold, r.f1, r.precision, r.recall, "x")),
     ),
-    "tells_what_it_achieves": (
+    "reported_metrics_match": (
         selecting(
             lambda r, y, s: ThresholdResult(r.threshold, 0.123, r.precision, r.recall, "half")
         ),
     ),
-    "same_rows_same_threshold": (selecting(_first_score),),
+    "threshold_is_deterministic": (selecting(_first_score),),
     "takes_lists": (selecting(_arrays_alone),),
-    "rows_stay_as_they_are": (selecting(_sorted_in_place),),
-    "says_why_there_is_none": (selecting(_both_classes),),
+    "does_not_modify_rows": (selecting(_sorted_in_place),),
+    "handles_single_class": (selecting(_both_classes),),
 }
 
 
@@ -188,24 +188,22 @@ def metric(key: str, **members: Any) -> Any:
 METRICS: Mutants = {
     "is_named": (metric("name", name="two\nlines"),),
     "version_if_any": (metric("version", version=""),),
-    "computes_a_number": (
+    "value_is_finite": (
         metric("array", compute=lambda self, y, s: np.inf if len(set(y)) > 1 else 0.5),
     ),
-    "same_rows_same_number": (
+    "value_is_deterministic": (
         metric("counts", compute=counting(lambda n, y, s: 0.5 + n * 1e-12)),
-        "goes_to_other_processes",
+        "is_picklable",
     ),
-    "order_of_rows_does_not_matter": (
-        metric("first", compute=lambda self, y, s: float(s[0] + y[0])),
-    ),
-    "metric_leaves_rows_alone": (metric("halves", compute=_spoiling),),
-    "undefined_is_no_number": (
+    "row_order_invariant": (metric("first", compute=lambda self, y, s: float(s[0] + y[0])),),
+    "metric_does_not_modify_rows": (metric("halves", compute=_spoiling),),
+    "undefined_raises": (
         metric(
             "nan",
             compute=lambda self, y, s: float(np.mean(s[y == 1])) if (y == 1).any() else np.nan,
         ),
     ),
-    "goes_to_other_processes": (Local(),),
+    "is_picklable": (Local(),),
 }
 
 
@@ -223,7 +221,7 @@ SLICES: Mutants = {
     "labels_are_0_and_1": (like(Rows, y_true=np.array([0, 2])),),
     "one_input_per_label": (like(Rows, features=["a"]),),
     "one_stratum_per_label": (like(Rows, strata=np.array(["x"])),),
-    "rows_do_not_change": (like(Rows, features=property(counting(lambda n: [str(n), "b"]))),),
+    "access_is_repeatable": (like(Rows, features=property(counting(lambda n: [str(n), "b"]))),),
 }
 
 
@@ -253,13 +251,13 @@ def described(**changed: Any) -> Any:
 
 LOADERS: Mutants = {
     "version_if_any": (like(Loader, version=1.0),),
-    "loads_slices_by_name": (like(Loader, load_splits=lambda self: {"other": self.rows}),),
-    "loads_the_same_rows_again": (like(Loader, load_splits=counting(_other_rows)),),
-    "gives_away_what_it_returns": (
+    "returns_named_slices": (like(Loader, load_splits=lambda self: {"other": self.rows}),),
+    "loading_is_deterministic": (like(Loader, load_splits=counting(_other_rows)),),
+    "result_is_independent": (
         like(Loader, kept={"test": Loader.rows}, load_splits=lambda self: self.kept),
     ),
     "describes_itself": (described(when=float("nan")),),
-    "describes_its_source": (described(distribution="a.csv"),),
+    "description_is_croissant": (described(distribution="a.csv"),),
 }
 
 
@@ -320,22 +318,22 @@ _FOUND = itertools.count()
 CHECKS: Mutants = {
     "is_named": (like(Copies, name=""),),
     "version_if_any": (like(Copies, version=""),),
-    "returns_a_finding": (finding(lambda found, splits: _with(found, message="two\nlines")),),
-    "names_rows_that_are_there": (finding(_beyond), "dropping_cures"),
-    "takes_any_splits": (finding(lambda found, splits: (found, splits["test"])[0]),),
-    "counts_what_it_names": (
+    "returns_finding": (finding(lambda found, splits: _with(found, message="two\nlines")),),
+    "flagged_rows_exist": (finding(_beyond), "dropping_removes_findings"),
+    "accepts_any_splits": (finding(lambda found, splits: (found, splits["test"])[0]),),
+    "counts_flagged_rows": (
         finding(lambda found, splits: _with(found, n_affected=min(found.n_affected, 1))),
     ),
-    "finds_nothing_in_nothing": (
+    "accepts_empty_splits": (
         finding(lambda found, splits: _with(found, n_affected=found.n_affected or 1)),
     ),
-    "evidence_is_json": (finding(_json_fault),),
-    "finds_the_same_again": (
+    "finding_is_json": (finding(_json_fault),),
+    "finding_is_deterministic": (
         finding(lambda found, splits: _with(found, message=f"found {next(_FOUND)}")),
     ),
-    "splits_stay_as_they_are": (finding(_spoils),),
-    "dropping_cures": (finding(_never_cured),),
-    "odd_texts_are_looked_at": (finding(_no_odd_text),),
+    "does_not_modify_splits": (finding(_spoils),),
+    "dropping_removes_findings": (finding(_never_cured),),
+    "checks_unusual_texts": (finding(_no_odd_text),),
 }
 
 
@@ -417,17 +415,17 @@ SPLITTERS: Mutants = {
     "folds_are_dicts_of_slices": (
         folding(lambda fold, whole: {**fold, "train": whole.take([], name="train")}),
     ),
-    "as_many_folds_as_it_says": (like(Thirds, get_n_splits=lambda self, slice_: 4),),
-    "trains_on_no_test_row": (folding(lambda fold, whole: {**fold, "train": whole}),),
-    "parts_keep_their_roles": (
+    "number_of_folds_matches": (like(Thirds, get_n_splits=lambda self, slice_: 4),),
+    "parts_are_disjoint": (folding(lambda fold, whole: {**fold, "train": whole}),),
+    "parts_keep_roles": (
         folding(lambda fold, whole: {name: _bare(part) for name, part in fold.items()}),
-        "rows_are_those_of_the_whole",
+        "parts_contain_input_rows",
     ),
-    "rows_are_those_of_the_whole": (folding(_flipped),),
-    "keeps_groups_whole": (like(Thirds, group_col="author"),),
-    "cuts_the_same_way_again": (_shifted(),),
-    "whole_stays_as_it_is": (folding(_renumbers), "rows_are_those_of_the_whole"),
-    "another_seed_by_itself": (Seeded(),),
+    "parts_contain_input_rows": (folding(_flipped),),
+    "keeps_groups_together": (like(Thirds, group_col="author"),),
+    "split_is_deterministic": (_shifted(),),
+    "does_not_modify_slice": (folding(_renumbers), "parts_contain_input_rows"),
+    "reseeded_returns_copy": (Seeded(),),
 }
 
 
@@ -460,10 +458,10 @@ POOLS: Mutants = {
             },
         ),
     ),
-    "validates_on_other_rows": (
+    "train_and_val_are_disjoint": (
         like(Pool, build=lambda self, train, fold_idx: {"train": train, "val": train.take([0])}),
     ),
-    "builds_the_same_again": (like(Pool, build=_turning()),),
+    "build_is_deterministic": (like(Pool, build=_turning()),),
 }
 
 
@@ -516,7 +514,7 @@ def _wobbling() -> Any:
 
 SIMILARITIES: Mutants = {
     "version_if_any": (like(Similar, version=0),),
-    "one_line_of_neighbours_per_text": (
+    "one_row_per_text": (
         like(
             Similar,
             pairs_within=lambda self, texts, k: JaccardNgramStrategy.pairs_within(
@@ -524,16 +522,16 @@ SIMILARITIES: Mutants = {
             ),
         ),
     ),
-    "neighbours_are_texts_of_the_list": (comparing(lambda s, i: (s, i.astype(np.float64))),),
-    "similarities_are_shares": (comparing(lambda s, i: (np.where(s < 1, s - 2, s), i)),),
-    "most_similar_first": (
+    "indices_are_valid": (comparing(lambda s, i: (s, i.astype(np.float64))),),
+    "similarities_within_bounds": (comparing(lambda s, i: (np.where(s < 1, s - 2, s), i)),),
+    "neighbours_are_sorted": (
         comparing(lambda s, i: (np.where(np.arange(s.shape[1]) == s.shape[1] - 1, 1.0, s), i)),
     ),
-    "itself_first": (comparing(_second_first),),
-    "copies_are_found": (comparing(_without_copies),),
-    "finds_the_same_neighbours_again": (_wobbling(),),
-    "texts_stay_as_they_are": (like(Similar, pairs_within=_pops),),
-    "odd_texts_are_compared": (like(Similar, pairs_within=_plain_texts_alone),),
+    "self_is_first_neighbour": (comparing(_second_first),),
+    "finds_copies": (comparing(_without_copies),),
+    "neighbours_are_deterministic": (_wobbling(),),
+    "does_not_modify_lists": (like(Similar, pairs_within=_pops),),
+    "compares_unusual_texts": (like(Similar, pairs_within=_plain_texts_alone),),
 }
 
 

@@ -12,6 +12,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from tests.support.each import each
+from tests.support.engine_stand_ins import Tokenizer, install_sglang, install_vllm
 from tests.support.fault_server import FaultServer
 from tests.support.model_fixture import write_tiny_model
 
@@ -35,6 +36,7 @@ from eval_toolkit.leakage.loading import OURS as CHECKS
 from eval_toolkit.loaders.loading import OURS as LOADERS
 from eval_toolkit.models.cache import CachedModel, ResponseCache
 from eval_toolkit.models.embedded import EmbeddedModel
+from eval_toolkit.models.in_process import SglangModel, VllmModel
 from eval_toolkit.models.openai_compatible import OpenAICompatible
 from eval_toolkit.models.requests import LoglikelihoodRequest
 from eval_toolkit.models.responses import Completion
@@ -232,7 +234,7 @@ def test_graders(name: str) -> None:
     texts = ["x = 1"] if name in RUN_PROGRAMS else ["Rome", "B", "I say 42.", ""]
     given = [Completion(text, ground_truth=truth, context=context) for text in texts]
     for rule, check in CONTRACTS["grader"].checks(responses=given):
-        if rule != "odd_texts_are_graded" or name not in RUN_PROGRAMS:
+        if rule != "grades_unusual_texts" or name not in RUN_PROGRAMS:
             check(grader)
 
 
@@ -240,7 +242,7 @@ def test_a_judge_is_a_grader_whose_model_was_asked_before() -> None:
     judge = Judge("correctness", ScriptedModel("yes"))
     names = [rule for rule, _ in CONTRACTS["grader"].checks()]
     for rule, check in CONTRACTS["grader"].checks():
-        if rule in names[: names.index("grades_are_numbers_or_reasons")]:
+        if rule in names[: names.index("grades_are_valid")]:
             check(judge)
 
 
@@ -268,6 +270,17 @@ def test_a_model_behind_a_cache(tmp_path: Path) -> None:
 
 def test_the_embedded_model(tmp_path: Path) -> None:
     CONTRACTS["model"].check(EmbeddedModel(write_tiny_model(tmp_path / "tiny.gguf")), max_tokens=4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "install"), [(VllmModel, install_vllm), (SglangModel, install_sglang)]
+)
+def test_models_of_engines(
+    kind: Any, install: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch)
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    CONTRACTS["model"].check(kind(str(tmp_path), tokenizer=Tokenizer()))
 
 
 def test_a_model_behind_a_server() -> None:

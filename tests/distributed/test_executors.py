@@ -16,7 +16,7 @@ from tests.distributed.conftest import installed
 from tests.unit.integrations.test_executors import CALLS
 
 from eval_toolkit.cli.main import cli
-from eval_toolkit.inference import bootstrap_ci, engine
+from eval_toolkit.inference import bootstrap_ci, resampling
 from eval_toolkit.integrations.executors import RayExecutor, open_executor
 from eval_toolkit.metrics import roc_auc
 
@@ -29,7 +29,7 @@ S = np.clip(0.3 * Y + 0.6 * RNG.random(N), 0, 1)
 
 @pytest.fixture(autouse=True)
 def many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_CHUNK_ROWS", 1_000_000)
+    monkeypatch.setattr(resampling, "_CHUNK_ROWS", 1_000_000)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_every_call_gives_the_same_bits(
     executor: Executor, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = repr(CALLS[name]())
-    monkeypatch.setattr(engine, "_CHUNK_ROWS", 1)
+    monkeypatch.setattr(resampling, "_CHUNK_ROWS", 1)
     assert repr(CALLS[name](executor=executor)) == expected
 
 

@@ -10,7 +10,7 @@ from docs._ext.blocks import run_page
 
 from eval_toolkit import wilson_interval
 from eval_toolkit._internal import tables
-from eval_toolkit.cli._tour import study
+from eval_toolkit.cli._demo_study import study
 from eval_toolkit.graders import available_graders
 from eval_toolkit.leakage import LEAKAGE_CODES
 from eval_toolkit.tasks import available_tasks
@@ -68,7 +68,7 @@ def test_what_is_counted_in_the_table_is_so() -> None:
     wilson = wilson_interval(20, 20)
     assert rows["20 of 20 right"] == f"1.000 [{wilson.low:.3f}, {wilson.high:.3f}]"
     assert rows["leakage, contamination"].startswith(f"{len(LEAKAGE_CODES)} checks")
-    assert rows["benchmarks that come along"].startswith(f"**{len(available_tasks())}**")
+    assert rows["included benchmarks"].startswith(f"**{len(available_tasks())}**")
     for page in (README, FEATURES):
         assert f"[{len(available_graders())} graders]" in page
 
@@ -103,7 +103,7 @@ def test_speeds_are_those_that_were_measured() -> None:
             f"{ours('llm_mmlu')} CPU, {disk}"
         ],
     }
-    lines = FEATURES.split("\n## How fast\n")[1].splitlines()
+    lines = FEATURES.split("\n## Speed\n")[1].splitlines()
     rows = {line.split("|")[1].strip(): line for line in lines if line.startswith("| ")}
     assert rows.keys() - {""} == expected.keys()
     for name, figures in expected.items():

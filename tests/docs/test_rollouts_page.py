@@ -79,5 +79,5 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_the_agreement_of_the_refusal_rules_is_that_of_their_page() -> None:
-    (quoted,) = re.findall(r"agree with people on ([\d.]+ \[[\d., ]+\])", TEXT)
+    (quoted,) = re.findall(r"agree with human labels on ([\d.]+ \[[\d., ]+\])", TEXT)
     assert f"= {quoted} |" in (DOCS / "refusals.md").read_text("utf-8")

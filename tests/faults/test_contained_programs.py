@@ -323,9 +323,9 @@ def test_a_worker_that_overruns_is_gone_with_all_its_processes(way):
 
 def test_everything_ends_when_the_caller_was_killed(way, tmp_path):
     code = (
-        "from tests.faults.test_contained_programs import calling, run\n"
+        "from tests.faults.test_contained_programs import workers, run\n"
         f"run({way!r}, 'done = 1', seconds=1.5)\n"
-        "print(*[worker.process.pid for worker in calling._ALIVE], flush=True)\n"
+        "print(*[worker.process.pid for worker in workers._ALIVE], flush=True)\n"
         f"run({way!r}, 'while True: pass', seconds=1.5)"
     )
     root = str(Path(__file__).parents[2])

@@ -44,7 +44,7 @@ def test_one_long_text_that_each_row_repeats(tmp_path: Path, cell: str) -> None:
     path = write(tmp_path / "a.parquet", f"FROM range(2000) SELECT {text} AS t")
     assert path.stat().st_size < 1_000_000
     for kind in ("texts", "labels", "columns"):
-        with pytest.raises(ArtifactError, match=r"its texts have 6\d{8} bytes"):
+        with pytest.raises(ArtifactError, match=r"its strings have 6\d{8} bytes"):
             tables.read_table(path, **{kind: ["t"]})
 
 

@@ -67,7 +67,7 @@ def test_another_model_of_the_same_name_is_refused(tmp_path: Path) -> None:
     night(NightServer(VirtualClock(), served={"root": "/a"}), 9, out, limit=5)
     other = NightServer(VirtualClock(), served={"root": "/b"})
     other.hosts = {"elsewhere.example"}
-    with pytest.raises(ArtifactError, match="does not say that it serves the same"):
+    with pytest.raises(ArtifactError, match="does not report the same model"):
         night(other, 9, out, MOVED)
     done = night(other, 9, out, MOVED, model_id="toy-2026")  # the user vouches for it
     assert (done.n_asked, done.n_reused) == (4, 5)

@@ -1,5 +1,7 @@
 """Token buckets, with and without the headers of providers, in virtual time."""
 
+import random
+
 import pytest
 from tests.support.night_run import (
     HEADERS,
@@ -48,9 +50,43 @@ def test_a_lifted_limit_is_noticed() -> None:
 def test_refusals_use_up_no_tries() -> None:
     clock = VirtualClock()
     server = NightServer(clock, Bucket(2, 1, clock))
-    found = run_night(server, sums(12), night_model(max_tries=2), patience_s=None)
+    found = run_night(server, sums(12), night_model(max_tries=1), patience_s=None)
     assert found.n_errors == 0
-    assert max(outcome.response.usage.tries for outcome in found if outcome.response) > 2
+    assert max(outcome.response.usage.tries for outcome in found if outcome.response) > 1
+
+
+class Moody:
+    """Refuses a share of the requests, whatever their rate."""
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+        self.random = random.Random(3)  # noqa: S311
+
+    def take(self) -> bool:
+        return self.random.random() >= self.share
+
+    def headers(self, _: str, *, refused: bool) -> dict[str, str]:
+        return {}
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1])
+def test_refusals_that_do_not_depend_on_the_rate_do_not_lower_it(share: float) -> None:
+    clock = VirtualClock()
+    server = NightServer(clock, Moody(share))  # type: ignore[arg-type]
+    found = run_night(server, sums(2000), night_model(), patience_s=None)
+    assert found.n_errors == 0
+    assert clock.now < 200.0  # 6 s without refusals; each is followed by a pause
+
+
+def test_a_prompt_refused_without_end_fails_alone() -> None:
+    clock = VirtualClock()
+    server = NightServer(clock)
+    server.poison, server.poison_status = "What is 7 + 1?", 429
+    found = run_night(server, sums(300), night_model(), patience_s=None)
+    failed = [outcome for outcome in found if outcome.error is not None]
+    assert found.n_errors == len(failed) == 1
+    assert "answered 429" in str(failed[0].error)
+    assert clock.now < 120.0
 
 
 def test_refusals_without_end_stop_the_run_after_its_patience() -> None:

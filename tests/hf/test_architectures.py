@@ -95,19 +95,34 @@ def test_greedy_batches_equal_single_rows(family: str, tokenizer: Any) -> None:
     assert texts == [answer.text for answer in ask(alone, "generate", requests)]
 
 
-def test_a_recurrent_model_is_refused_by_name(tokenizer: Any) -> None:
+def test_a_recurrent_model_is_read_in_plain_rows(tokenizer: Any) -> None:
+    torch.manual_seed(5)
     config = transformers.MambaConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, state_size=4
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, state_size=4
     )
-    network = transformers.MambaForCausalLM(config)
+    network = transformers.MambaForCausalLM(config).eval()
+    with torch.no_grad():
+        network.backbone.embeddings.weight.mul_(30.0)
     model = HuggingFaceModel("tiny", model=network, tokenizer=tokenizer, context_length=64)
-    with pytest.raises(ModelError, match="mamba is a recurrent model") as caught:
-        ask(model, "generate", [GenerateRequest("the")])
-    assert caught.value.kind == "unsupported"
+    requests = [LoglikelihoodRequest(prompt, CHOICES) for prompt in PROMPTS]
+    for prompt, answer in zip(PROMPTS, ask(model, "loglikelihood", requests), strict=True):
+        context = tokenizer(prompt).input_ids
+        for choice, found in zip(CHOICES, answer.loglikelihoods, strict=True):
+            text = tokenizer(choice).input_ids
+            assert found == pytest.approx(plain_score(network, context, text), abs=1e-4)
+    answers = ask(model, "generate", [GenerateRequest(prompt, max_tokens=5) for prompt in PROMPTS])
+    for prompt, answer in zip(PROMPTS, answers, strict=True):
+        ids = tokenizer(prompt).input_ids
+        for _ in range(answer.completion_tokens):
+            with torch.inference_mode():
+                ids.append(int(network(torch.tensor([ids])).logits[0, -1].argmax()))
+        n_prompt = len(tokenizer(prompt).input_ids)
+        assert answer.text == tokenizer.decode(ids[n_prompt:], skip_special_tokens=True)
+    assert model._engine.network.recurrent
 
 
 def test_a_model_that_does_not_say_its_context_length_needs_to_be_told(tokenizer: Any) -> None:
     network = built("bloom", tokenizer)
     model = HuggingFaceModel("tiny", model=network, tokenizer=tokenizer)
-    with pytest.raises(ModelError, match="pass context_length="):
+    with pytest.raises(ModelError, match="pass `context_length`"):
         ask(model, "generate", [GenerateRequest("the")])

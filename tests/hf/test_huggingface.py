@@ -10,8 +10,8 @@ import torch
 from tests.support.model_fixture import ask
 
 from eval_toolkit.errors import ModelError
-from eval_toolkit.models.huggingface import HuggingFaceModel
-from eval_toolkit.models.huggingface.decoding import draw
+from eval_toolkit.models.huggingface import HuggingFaceModel, sampling
+from eval_toolkit.models.huggingface.engine import _Work
 from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.protocols import Model
@@ -30,6 +30,16 @@ TOLERANCE = 1e-4
 @pytest.fixture
 def model(network: Any, tokenizer: Any) -> HuggingFaceModel:
     return HuggingFaceModel("org/tiny", model=network, tokenizer=tokenizer)
+
+
+def draws(logits: Any, request: GenerateRequest, seed: int, n: int) -> Any:
+    """``n`` independent draws from the same logits, as rows of one batch."""
+    rows = torch.tensor(logits).repeat(n, 1)
+    wanted = [request.heat, request.top_p or 1.0]
+    settings = torch.tensor([*wanted, 0.0], dtype=torch.float64)[:, None].repeat(1, n)
+    settings[2] = torch.from_numpy(np.random.default_rng(seed).random(n))
+    kind = sampling.NUCLEUS if wanted[1] < 1.0 else sampling.FREE
+    return sampling.choose(torch, rows, tuple(settings), kind).numpy()
 
 
 def one_at_a_time(network: Any, tokenizer: Any, **options: Any) -> HuggingFaceModel:
@@ -130,13 +140,14 @@ def test_the_context_is_read_once_for_all_choices(
     model: HuggingFaceModel, network: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []
-    forward = network.forward
+    forward = network.model.forward
 
     def counted(*arguments: Any, **named: Any) -> Any:
         read.append(named["input_ids"].numel())
         return forward(*arguments, **named)
 
-    monkeypatch.setattr(network, "forward", counted)
+    assert model._engine.network.trees
+    monkeypatch.setattr(network.model, "forward", counted)
     prompt = "the capital of france is the capital of italy is"
     [answer] = ask(model, LoglikelihoodRequest(prompt, (" a", " b", " c", " d")))
     longest = max(answer.n_tokens)
@@ -250,8 +261,9 @@ def test_the_answer_ends_before_a_stop_string(model: HuggingFaceModel) -> None:
 def test_a_special_token_can_be_a_stop_string(
     model: HuggingFaceModel, network: Any, tokenizer: Any
 ) -> None:
-    rows = model._engine._row(0, GenerateRequest("the", stop=("<|turn|>", "rome")))
-    assert rows.ends == {tokenizer.eos_token_id, tokenizer.convert_tokens_to_ids("<|turn|>")}
+    requests = [GenerateRequest("the", stop=("<|turn|>", "rome"))]
+    [row] = _Work(model._engine, requests)._rows
+    assert row.ends == {tokenizer.eos_token_id, tokenizer.convert_tokens_to_ids("<|turn|>")}
 
 
 def test_draws_depend_on_the_seed_alone(
@@ -279,8 +291,7 @@ def test_draws_follow_the_distribution() -> None:
     """Frequencies of 4 000 draws are within 4 standard errors of softmax(logits / T)."""
     logits = np.array([2.0, 1.0, 0.0, -1.0], dtype=np.float32)
     request = GenerateRequest("x", temperature=0.5)
-    random = np.random.default_rng(3)
-    counts = np.bincount([draw(logits, request, random) for _ in range(4000)], minlength=4)
+    counts = np.bincount(draws(logits, request, 3, 4000), minlength=4)
     expected = np.exp(logits / 0.5) / np.exp(logits / 0.5).sum()
     assert np.all(abs(counts / 4000 - expected) < 4 * np.sqrt(expected * (1 - expected) / 4000))
 
@@ -290,14 +301,13 @@ def test_top_p_keeps_the_smallest_sufficient_set(top_p: float, kept: set[int]) -
     # softmax([3, 2, 0, -6]) = 0.705, 0.259, 0.035, 0.00009
     logits = np.array([3.0, 2.0, 0.0, -6.0], dtype=np.float32)
     request = GenerateRequest("x", temperature=1.0, top_p=top_p)
-    random = np.random.default_rng(1)
-    assert {draw(logits, request, random) for _ in range(400)} == kept
+    assert set(draws(logits, request, 1, 400).tolist()) == kept
 
 
 def test_a_tiny_temperature_is_greedy() -> None:
     logits = np.array([1.0, 3.0, 2.0], dtype=np.float32)
     request = GenerateRequest("x", temperature=1e-308)
-    assert draw(logits, request, np.random.default_rng(0)) == 1
+    assert set(draws(logits, request, 0, 4).tolist()) == {1}
 
 
 # -- limits
@@ -347,14 +357,15 @@ def test_a_smaller_context_can_be_set(network: Any, tokenizer: Any) -> None:
 def test_one_failing_row_fails_alone(
     model: HuggingFaceModel, network: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forward = network.forward
+    forward = network.model.forward
 
     def failing(*arguments: Any, **named: Any) -> Any:
         if bool((named["input_ids"] == ord("z") - 33 + 3).any()):  # the byte "z"
             raise RuntimeError("out of memory")
         return forward(*arguments, **named)
 
-    monkeypatch.setattr(network, "forward", failing)
+    assert model._engine.network.slots
+    monkeypatch.setattr(network.model, "forward", failing)
     fine, failed, scored = ask(
         model,
         GenerateRequest("the", max_tokens=2),
@@ -370,14 +381,10 @@ def test_one_failing_row_fails_alone(
 def test_nan_is_an_error_and_not_a_score(
     model: HuggingFaceModel, network: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forward = network.forward
-
-    def broken(*arguments: Any, **named: Any) -> Any:
-        output = forward(*arguments, **named)
-        output.logits = output.logits * math.nan
-        return output
-
-    monkeypatch.setattr(network, "forward", broken)
+    assert model._engine.network.gathers
+    monkeypatch.setattr(
+        network.lm_head, "forward", lambda hidden: hidden @ network.lm_head.weight.T * math.nan
+    )
     [answer] = ask(model, LoglikelihoodRequest("the", (" a",)))
     assert "returned NaN; load it with dtype='float32'" in str(answer)
 
@@ -420,7 +427,7 @@ def test_a_tokenizer_without_a_template_says_so(network: Any, tokenizer: Any) ->
     model = HuggingFaceModel("t", model=network, tokenizer=bare)
     [answer] = ask(model, GenerateRequest((Message(Role.USER, "hello"),)))
     assert answer.kind == "unsupported"
-    assert "no chat template; pass chat_template=" in str(answer)
+    assert "no chat template; pass `chat_template`" in str(answer)
     given = HuggingFaceModel(
         "t", model=network, tokenizer=bare, chat_template="{{ messages[0]['content'] }}"
     )

@@ -37,8 +37,11 @@ MODULES = {
     "excel": ["openpyxl"],
     "remote": ["fsspec"],
     "llm": ["aiohttp"],
+    "bedrock": ["botocore"],
     "hf": ["datasets", "transformers"],
     "llamacpp": ["xllamacpp"],
+    "vllm": ["vllm"],
+    "sglang": ["sglang"],
     "text": ["sacrebleu", "py3langid"],
     "math": ["math_verify"],
     "safety": ["h5py"],
@@ -57,12 +60,15 @@ WANTED: dict[str, list[list[str] | Callable[[], None]]] = {
     "excel": [["score", "book.xlsx"]],
     "remote": [["score", "memory://nowhere/rows.csv"], ["report", "memory://run", "-o", "x.html"]],
     "llm": [[*_CAPITALS, "openai:m", "--base-url", "http://127.0.0.1:9/v1"]],
+    "bedrock": [[*_CAPITALS, "bedrock:name{region='eu-central-1'}"]],
     "hf": [
         [*_CAPITALS, "hf:quiz"],
         [*_CAPITALS, "hf:name/model"],
         [*_GREET, "scripted:x", "--data", "name/set"],
     ],
     "llamacpp": [[*_CAPITALS, "llamacpp:tiny.gguf"]],
+    "vllm": [[*_CAPITALS, "vllm:name/model"]],
+    "sglang": [[*_CAPITALS, "sglang:name/model"]],
     "text": [
         [*_GREET, "scripted:x", "--grader", grader]
         for grader in ("bleu", "ter", "language_match{language='en'}")

@@ -32,13 +32,13 @@ def test_fifty_empty_answers_are_not_zero_without_errors(command: Command, tmp_p
     assert code == 0, err
     assert "0, 50 cut (length)" in page
     assert (
-        "50 of 50 answers were cut: 50 at the token limit; 50 are empty and graded as such; raise "
+        "50 of 50 answers were truncated: 50 at the token limit; 50 are empty and graded as such; raise "
         "max_tokens" in " ".join((page + err).split())
     )
     assert read_json(out / "results.json")["cut_answers"] == {"length": 50, "empty": 50}
     write_report(out, tmp_path / "r.html")
     report = (tmp_path / "r.html").read_text("utf-8")
-    assert "50 of 50 answers were cut: 50 at the token limit" in report
+    assert "50 of 50 answers were truncated: 50 at the token limit" in report
     code, page, _ = command("rescore", out, "--grader", "includes")
     assert code == 0
     assert "0, 50 cut (length)" in page
@@ -53,11 +53,9 @@ def test_above_one_percent_there_is_a_note(tmp_path: Path, n_cut: int, noted: bo
         return RawCompletion(str(at + 1), finish_reason=reason)
 
     done = run_task(questions(tmp_path / "quiz.jsonl", 100), ScriptedModel(reply, name="m"))
-    notes = [note for note in done.notes if "were cut" in note]
-    want = (
-        "2 of 100 answers were cut: 1 at the token limit, 1 by a content filter; raise max_tokens"
-    )
+    notes = [note for note in done.notes if "were truncated" in note]
+    want = "2 of 100 answers were truncated: 1 at the token limit, 1 by a content filter; raise max_tokens"
     assert notes == ([want] if noted else [])
     cut = {"length": 1, "content_filter": 1} if n_cut == 2 else {"length": 1} if n_cut else None
     assert done.results.get("cut_answers") == cut
-    assert ("1 answers cut (length)" in str(done)) is bool(n_cut)
+    assert ("1 answers truncated (length)" in str(done)) is bool(n_cut)

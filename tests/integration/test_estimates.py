@@ -79,5 +79,5 @@ def test_a_dry_run_asks_no_model(command: Command, tmp_path: Path) -> None:
         asked = ("run", quiz, "--model", "openai:toy", "--base-url", server.url, "--dry-run")
         code, page, err = command(*asked, "--prices", "1,2")
         assert (code, err) == (0, "")
-        assert "dry run, nothing was asked" in page
+        assert "dry run, no request was sent" in page
         assert server.app.bodies == []

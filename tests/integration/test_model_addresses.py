@@ -1,6 +1,9 @@
 """Where models are asked: every name without an address follows the server that the user named."""
 
+import json
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +40,40 @@ def test_the_judge_is_asked_where_the_model_is(
     assert f"openai:judge: prompts go to {server.root}" in err
     assert ("m is interpreted as openai:m" in err) == (way == "bare")
     assert ("its /v1" in err) == (way == "without /v1")
+
+
+def test_requests_under_way_follow_to_v1_too() -> None:
+    """A second request that the wrong path refuses after the first has moved is sent again."""
+    moved, refused = threading.Event(), []
+
+    class Late(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            if self.path == "/v1/chat/completions":
+                choice = {"message": {"content": "yes"}, "finish_reason": "stop"}
+                status, answer = 200, {"choices": [choice]}
+            else:
+                refused.append(self.path)
+                status, answer = 404, {"error": {"message": "no such path"}}
+                assert len(refused) == 1 or moved.wait(60)
+            body = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+            if status == 200:
+                moved.set()
+
+        def log_message(self, *_: Any) -> None:
+            """Stay quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Late) as late:
+        threading.Thread(target=late.serve_forever, daemon=True).start()
+        model = OpenAICompatible("m", base_url=f"http://127.0.0.1:{late.server_port}")
+        answers = [row["answer"] for row in ask(model, ["one?", "two?"]).rows()]
+        assert answers == ["yes", "yes"]
+        late.shutdown()
+    assert refused == ["/chat/completions"] * 2
 
 
 def test_the_judge_of_a_task_file_is_asked_there_too(

@@ -8,7 +8,7 @@ import pytest
 from tests.support.judge_server import JUDGE, Server, command, quiz, server
 
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.models.openai_compatible.endpoint import read_usage
+from eval_toolkit.models.openai_compatible.usage import read_usage
 from eval_toolkit.models.prices import cost_of, read_prices
 from eval_toolkit.runs import Run
 

@@ -172,9 +172,9 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("name", "words", "message"),
         [
-            ("task", ["--scorer", "keywords:x"], "--scorer applies to a run of rollouts, which"),
-            ("rows", ["--grader", "exact_match"], "--grader applies to a run of a task, which"),
-            ("rollout", ["--judge", "scripted:x"], "--judge applies to a run of a task, which"),
+            ("task", ["--scorer", "keywords:x"], "--scorer applies to a rollout run, which"),
+            ("rows", ["--grader", "exact_match"], "--grader applies to a task run, which"),
+            ("rollout", ["--judge", "scripted:x"], "--judge applies to a task run, which"),
             ("task", ["--metric", "exact_match", "--grader", "f1"], "--metric applies to records"),
             ("rows", ["--by", "colour"], "has no part 'colour' (--by); it has 'language'"),
             ("rows", ["--metric", "rok_auc"], "there is no metric 'rok_auc'"),
@@ -235,7 +235,7 @@ class TestRefusals:
     def test_options_of_python(self, runs: Path) -> None:
         with pytest.raises(InvalidInputError, match="has no option 'scorer'"):
             rescore(runs / "task", scorer=load_scorer("keywords:x"))
-        with pytest.raises(InvalidInputError, match="pass `kind` alone"):
+        with pytest.raises(InvalidInputError, match="pass only `kind`"):
             rescore(
                 runs / "retrieval", kind=StoredRetrieval.stored(Run.open(runs / "retrieval")), k=1
             )

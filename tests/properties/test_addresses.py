@@ -81,12 +81,12 @@ def test_an_address_may_be_written_loosely(text: str, expected: Address) -> None
         ("@ fold=1", "it has no metric"),
         ("f1 @ fold=1 / ", "no system after the slash"),
         ("f1 @ a=", "a value is missing"),
-        ("f1 @ a=1&a=2", "names 'a' twice"),
-        ("f1 @ a=1&b", "must read like"),
+        ("f1 @ a=1&a=2", "the key 'a' occurs twice"),
+        ("f1 @ a=1&b", "write conditions such as"),
         ('f1 @ a="x', "not closed"),
-        ('f1 @ a=x"y"', "double quotes"),
+        ('f1 @ a=x"y"', "must be quoted"),
         ('"f1" x', "after the metric"),
-        ('f1 / "m" x', "nothing can follow"),
+        ('f1 / "m" x', "after the system"),
     ],
 )
 def test_what_is_no_address_is_refused(text: str, why: str) -> None:

@@ -14,7 +14,7 @@ from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference import bootstrap_ci, bootstrap_p_value, paired_bootstrap_diff
 from eval_toolkit.inference.calibration_statistics import EqualMassError, EqualWidthError
 from eval_toolkit.inference.column_statistics import CallableStatistic
-from eval_toolkit.inference.engine import Problem, delete_blocks, replicate
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.intervals import (
     basic_interval,
     bca_interval,
@@ -29,7 +29,7 @@ from eval_toolkit.inference.plans import (
     rows_plan,
     two_level_plan,
 )
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.resampling import Problem, delete_blocks, replicate
 from eval_toolkit.inference.statistics import (
     BRIER,
     LOG_LOSS,

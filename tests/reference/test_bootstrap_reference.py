@@ -15,12 +15,12 @@ from eval_toolkit.inference import (
     cluster_bootstrap_ci,
     paired_bootstrap_diff,
 )
-from eval_toolkit.inference.engine import Problem
+from eval_toolkit.inference.columns import Term
 from eval_toolkit.inference.intervals import basic_interval, bca_interval, percentile_interval
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.means import t_interval
 from eval_toolkit.inference.plans import groups_plan, label_group_plan, rows_plan
-from eval_toolkit.inference.prepared import Term
+from eval_toolkit.inference.resampling import Problem
 from eval_toolkit.inference.statistics import ColumnMean
 
 RNG = np.random.default_rng(11)

@@ -195,7 +195,7 @@ class TestRecordsOfAnyKind:
         json.dumps(study.to_dict(), allow_nan=False)
 
     def test_what_is_not_there(self) -> None:
-        with pytest.raises(MissingColumnError, match="no column 'people'"):
+        with pytest.raises(MissingColumnError, match="no numeric column 'people'"):
             judge_study(self.records(), judge="judge", human="people")
         one = Records.from_columns({"judge": [1, 0], "human": [1, None]})
         with pytest.raises(UndefinedMetricError, match="at least two"):

@@ -93,7 +93,7 @@ def test_the_page_says_what_is_measured(replies: list[Reply]) -> None:
     page = PAGE.read_text(encoding="utf-8")
     halves = {
         "held out": [row for row in replies if row.held_out],
-        "made from": [row for row in replies if not row.held_out],
+        "development": [row for row in replies if not row.held_out],
         "all": replies,
     }
     for name, rows in halves.items():

@@ -18,13 +18,13 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from eval_toolkit.inference import bootstrap_ci, cluster_bootstrap_ci
-from eval_toolkit.inference.assemble import bootstrap_problem
+from eval_toolkit.inference.bootstrap_intervals import bootstrap_problem
+from eval_toolkit.inference.columns import Term
 from eval_toolkit.inference.delong import delong_ci
-from eval_toolkit.inference.engine import Problem, replicate
 from eval_toolkit.inference.intervals import exact_at_bound
 from eval_toolkit.inference.jackknife import jackknife_logit_ci
 from eval_toolkit.inference.plans import rows_plan, two_level_plan
-from eval_toolkit.inference.prepared import Term
+from eval_toolkit.inference.resampling import Problem, replicate
 from eval_toolkit.inference.statistics import AveragePrecision, ColumnMean, RocAuc
 from eval_toolkit.metrics import pr_auc, roc_auc
 

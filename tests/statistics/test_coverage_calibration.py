@@ -14,7 +14,7 @@ from eval_toolkit import metric_specs as ms
 from eval_toolkit import metrics
 from eval_toolkit.inference import bootstrap_ci
 from eval_toolkit.inference.calibration_intervals import calibration_interval, calibration_statistic
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.statistics import statistic_for
 from eval_toolkit.metrics.binning import equal_mass_cuts, equal_width_index
 from eval_toolkit.metrics.smoothing import smooth_calibration_error

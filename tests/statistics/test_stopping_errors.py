@@ -11,7 +11,7 @@ from eval_toolkit.inference.sequences import confidence_sequence
 from eval_toolkit.models.messages import Message
 from eval_toolkit.runs import write_run
 from eval_toolkit.scorecards import Records
-from eval_toolkit.tasks.drawing import DrawnUnits, in_drawn_order, looks
+from eval_toolkit.tasks.sequential_draws import DrawnUnits, in_drawn_order, looks
 from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
 from eval_toolkit.tasks.types import Sample
 

@@ -18,7 +18,7 @@ import pytest
 from multidict import CIMultiDict
 from tests.support.virtual_time import VirtualClock
 
-from eval_toolkit.models.openai_compatible import endpoint
+from eval_toolkit.models.openai_compatible import transport
 
 
 @dataclass
@@ -96,7 +96,8 @@ class NightServer:
         self.answered: Counter[str] = Counter()
         self.statuses: Counter[str] = Counter()
         self.poison = ""
-        """Prompt that always ends with 503."""
+        """Prompt that always ends with ``poison_status``."""
+        self.poison_status = 503
         self.stop_at = float("inf")
         self.stop: BaseException | None = None
         """Raised by the first request after ``stop_at``: the client is killed."""
@@ -111,7 +112,7 @@ class NightServer:
         async def life(*_: Any, **__: Any) -> AsyncGenerator[Any]:
             yield self
 
-        monkeypatch.setattr(endpoint, "_session_life", life)
+        monkeypatch.setattr(transport, "_session_life", life)
         monkeypatch.setattr(asyncio.events, "new_event_loop", self.clock.new_loop)
 
     def request(self, method: str, url: Any, **options: Any) -> "_Exchange":
@@ -124,6 +125,9 @@ class NightServer:
 
 class _Exchange:
     """One request, as the context manager that `aiohttp` returns."""
+
+    content_type = "application/json"
+    content_length = None
 
     def __init__(self, server: NightServer, method: str, url: Any, data: bytes | None) -> None:
         self.server = server
@@ -152,7 +156,7 @@ class _Exchange:
         if self.method == "GET":
             return await self._answer(200, {"object": "list", "data": [server.served]})
         if server.poison and server.poison in (self.data or b"").decode():
-            return await self._answer(503, {"error": {"message": "crashed"}})
+            return await self._answer(server.poison_status, {"error": {"message": "crashed"}})
         if server.bucket is not None:
             accepted = server.bucket.take()
             self.headers.extend(server.bucket.headers(server.kind, refused=not accepted))

@@ -1,1 +1,1 @@
-"""Private helpers of every package: files, tables, validation, display, sandbox, kernels."""
+"""Private helpers: files, tables, validation, display, sandbox and kernels."""

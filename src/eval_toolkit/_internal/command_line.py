@@ -1,4 +1,4 @@
-"""The command line recorded in the manifests of runs."""
+"""Command line recorded in run manifests."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ _COMMAND: ContextVar[str] = ContextVar("command", default="")
 
 @contextmanager
 def recording_command(program: str, args: Sequence[str]) -> Iterator[None]:
-    """Return the running command line, quoted for a shell; empty if there is none.
+    """Return the recorded command line, quoted for a shell; empty if none is running.
 
     Examples
     --------
@@ -26,12 +26,12 @@ def recording_command(program: str, args: Sequence[str]) -> Iterator[None]:
 
 
 def capture_command() -> str:
-    """Return the running command line, quoted for a shell; empty outside of one.
+    """Return the recorded command line, quoted for a shell; empty outside the command line.
 
     Returns
     -------
     str
-        Command line, quoted if the shell requires it.
+        Command line, quoted where necessary.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Environment variables with secrets: removed from child processes and ``/proc/self/environ``."""
+"""Removal of secrets from child environments and ``/proc/self/environ``."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from eval_toolkit._internal.redaction import names_a_secret
 
 
 def secret_variables() -> dict[str, str]:
-    """Return the environment variables whose names indicate a key, token or password.
+    """Return environment variables whose names suggest a key, token or password.
 
     Examples
     --------
@@ -21,7 +21,7 @@ def secret_variables() -> dict[str, str]:
 
 
 def child_environment(others: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a child process: the current one without secrets, plus `others`."""
+    """Return an environment for a child process, without secrets and with ``others`` added."""
     kept = {name: value for name, value in os.environ.items() if not _is_secret(name)}
     return {**kept, **(others or {})}
 
@@ -31,11 +31,11 @@ def _is_secret(name: str) -> bool:
 
 
 def hide_secrets() -> None:
-    """Overwrite secrets in the memory that Linux shows as a process's environment.
+    """Overwrite secrets in the process memory behind ``/proc/PID/environ`` (Linux).
 
-    `os.environ` keeps them. Child processes started without an explicit environment do not inherit
-    them, and readers of ``/proc/PID/environ`` do not see them. Used by the command line only: a
-    library must not modify its host process.
+    They remain in `os.environ`, but are not inherited by child processes started without an
+    explicit environment. Only the command line uses this: a library must not modify its host
+    process.
     """
     if not sys.platform.startswith("linux") or not secret_variables():
         return

@@ -1,6 +1,6 @@
-"""Tables in memory: pandas, polars or pyarrow through narwhals, or a dict of columns.
+"""In-memory tables: pandas, polars or pyarrow through narwhals, or a dict of columns.
 
-No dataframe library is imported here: a frame that is passed in comes from a loaded library.
+No dataframe library is imported; a frame's library is already loaded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ def names(frame: Any) -> list[str]:
 
 
 def n_rows(frame: Any) -> int:
-    """Return the number of rows; all columns of a dict must have the same length."""
+    """Return the number of rows; raise if the columns of a dict differ in length."""
     wrapped = _wrapped(frame)
     if wrapped is not None:
         return len(wrapped)
@@ -56,7 +56,7 @@ def n_rows(frame: Any) -> int:
 def column(frame: Any, name: str) -> NDArray[Any]:
     """Return a column as an array; strings become objects, with None or NaN for missing values.
 
-    Integers stay integers: as objects where some are missing or too large for numpy.
+    Integers stay integers; they become objects if some are missing or too large for numpy.
     """
     have = names(frame)
     if name not in have:
@@ -97,14 +97,14 @@ def _series(series: Any) -> NDArray[Any]:
 
 
 def _rounded(values: Sequence[Any]) -> bool:
-    """Return whether integers were rounded to floats, e.g. 2**63 next to -1."""
+    """Return whether integers were rounded to floats (e.g. 2**63 and -1 in one column)."""
     return isinstance(values, (list, tuple)) and any(
         isinstance(value, (int, np.integer)) and int(float(value)) != value for value in values
     )
 
 
 def take(frame: Any, rows: Any) -> Any:
-    """Return the rows at the given positions (or under a mask) as a frame of the same type."""
+    """Return the rows selected by positions or a mask, as a frame of the same type."""
     at = _positions(rows, n_rows(frame))
     wrapped = _wrapped(frame)
     if wrapped is None:
@@ -168,9 +168,9 @@ def concat(frames: Sequence[Any]) -> Any:
 
 
 def from_columns(columns: Mapping[str, Any], backend: str | None = None) -> Any:
-    """Return columns as a frame of the named library, or of the first installed one.
+    """Create a frame with the named library, or the first installed library.
 
-    With "columns", the dict is returned; this is the default if no library is installed.
+    "columns" returns the dict, which is the default if no library is installed.
     """
     if backend is not None and backend not in BACKENDS:
         raise InvalidInputError(f"`backend` is {backend!r}; it must be one of {BACKENDS}")

@@ -1,8 +1,7 @@
-"""Hashes of files, texts, JSON, rows and objects; the only module that computes them."""
+"""Hashes of files, strings, JSON, rows and objects."""
 
 import copyreg
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -11,16 +10,17 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit._internal.files import open_regular
+from eval_toolkit._internal.json_writing import json_writer
 
 _CHUNK = 1 << 20
 
 _SCALARS = (type(None), bool, int, float, complex, str, bytes)
 _VOLATILE = frozenset({"_stop_words_id", "cv_results_", "refit_time_"})
-"""Attributes of scikit-learn objects with memory addresses or timings."""
+"""Attributes of scikit-learn objects that contain memory addresses or timings."""
 
 
 def sha256_text(text: str) -> str:
-    """Return the SHA-256 hash of a string in UTF-8; lone surrogates are encoded too."""
+    """Return the SHA-256 hash of a string in UTF-8; lone surrogates are allowed."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -38,23 +38,20 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-# Created once: `json.dumps` with options creates an encoder per call.
-_CANONICAL = json.JSONEncoder(
-    sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_plain
-)
-_OF_CONTENT = json.JSONEncoder(sort_keys=True, ensure_ascii=False)
+_CANONICAL = json_writer(sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_plain)
+_OF_CONTENT = json_writer(sort_keys=True, ensure_ascii=False)
 
 
 def canonical_json(payload: Any) -> str:
-    """Return compact JSON with sorted keys: equal payloads give equal strings."""
-    return _CANONICAL.encode(payload)
+    """Return compact JSON with sorted keys, so equal payloads give equal strings."""
+    return _CANONICAL(payload)
 
 
 def canonical_value(value: Any) -> Any:
     """Return a value in JSON types; equal numbers become identical, so 1.0 becomes 1.
 
-    Integer columns become float as soon as one value is missing, and the identity of a row must not
-    depend on the other rows.
+    A column of integers becomes float if one value is missing, but the identity of a row must not
+    depend on other rows.
     """
     if isinstance(value, str):
         return value
@@ -72,15 +69,15 @@ def canonical_value(value: Any) -> Any:
 def content_hash(item: Any, target: Any) -> str:
     """Return the identity of a unit: the SHA-256 hash of its canonical raw input and target."""
     pair = [canonical_value(item), canonical_value(target)]
-    return sha256_text(_OF_CONTENT.encode(pair))
+    return sha256_text(_OF_CONTENT(pair))
 
 
-def unit_ids(hashes: Sequence[str], *told_apart: Iterable[Any]) -> list[str]:
+def unit_ids(hashes: Sequence[str], *tie_breakers: Iterable[Any]) -> list[str]:
     """Return the first 16 digits of each row's content hash, with ~2, ~3 … for equal rows.
 
-    Equal rows are numbered in the order of the keys in ``told_apart``, then by position.
+    Equal rows are numbered in the order of the keys in ``tie_breakers``, then by position.
     """
-    keys = list(zip(hashes, *told_apart, strict=True))
+    keys = list(zip(hashes, *tie_breakers, strict=True))
     seen: dict[str, int] = {}
     ids = [""] * len(keys)
     for row in sorted(range(len(keys)), key=keys.__getitem__):
@@ -91,12 +88,12 @@ def unit_ids(hashes: Sequence[str], *told_apart: Iterable[Any]) -> list[str]:
 
 
 def object_digest(value: Any) -> str | None:
-    """Return a SHA-256 digest of an object and its parts, equal in every process.
+    """Return a SHA-256 digest of an object's state that is the same in every process.
 
-    The parts are those that `copy.copy` would copy; nothing is pickled. Named functions and classes
-    count by name, lambdas and local functions by their code.
+    The state is what `copy.copy` would copy; nothing is pickled. Named functions and classes are
+    identified by name, lambdas and local functions by their code.
 
-    The result is None if the content of a part cannot be determined.
+    Returns None if the state cannot be determined.
     """
     try:
         return _digest(value, ()).hex()
@@ -149,7 +146,7 @@ def _array_digest(array: np.ndarray[Any, Any], inside: tuple[int, ...]) -> bytes
 
 
 def _taken_apart(value: Any) -> tuple[str, Any]:
-    """Return the type name of an object and its components."""
+    """Return an object's type name and components."""
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if type(value) in (dict, list, tuple, set, frozenset):
         return kind, value

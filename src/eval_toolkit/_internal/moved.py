@@ -26,7 +26,7 @@ MOVED = {
     "scorers": "harness.scorers",
     "viewer": "report.viewer",
 }
-"""Old module name to new one; submodules move along unless they have an entry of their own."""
+"""Maps old module names to new names; submodules follow unless listed separately."""
 MOVED_NAMES = {
     "errors": """
         ArtifactError InfeasibleError InvalidTypeError LeakageError MissingColumnError
@@ -175,7 +175,7 @@ MOVED_NAMES = {
     "integrations.sklearn": "sklearn_scorer",
     "integrations.executors": "open_executor",
 }
-"""Module to its names that are still importable from the package root but no longer listed."""
+"""Maps modules to names that are importable from the package root but not listed there."""
 MOVED_PLACES = {
     "": {
         "DEFAULT_BOOTSTRAP_RESAMPLES": "inference.DEFAULT_N_RESAMPLES",
@@ -193,12 +193,12 @@ MOVED_PLACES = {
     "splits": {"PoolBuilder": "protocols.PoolBuilder", "Splitter": "protocols.Splitter"},
     "text_dedup": {"SimilarityAuditFinding": "text_dedup.SimilarityFinding"},
 }
-"""Module (the root is "") to its former names and their current locations."""
+"""Maps modules (root is "") to former names and their new locations."""
 _ROOT = "eval_toolkit."
 
 
 class _Alias:
-    """Loader that returns the module at its new location under its old name."""
+    """Loader that imports a moved module under its old name."""
 
     def __init__(self, home: str) -> None:
         self._module = import_module(home)
@@ -222,7 +222,7 @@ class _Alias:
 
 
 class _OldNames:
-    """Finder for modules by their old names."""
+    """Finder for modules under their old names."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if not fullname.startswith(_ROOT):
@@ -235,7 +235,7 @@ class _OldNames:
 
 
 def elsewhere(module: str, name: str) -> Any:
-    """Return the object that a module's old name refers to.
+    """Return the object for an old name in a module.
 
     Examples
     --------

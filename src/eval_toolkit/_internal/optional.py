@@ -1,4 +1,4 @@
-"""Lazy imports: optional dependencies, and rarely used names."""
+"""Lazy imports of optional dependencies and package names."""
 
 import shlex
 import sys
@@ -13,10 +13,10 @@ from eval_toolkit.errors import MissingExtraError
 
 
 def require(module: str, *, feature: str, extra: str | None = None) -> ModuleType:
-    """Import and return ``module``, or raise an error that names the extra which provides it.
+    """Import a module; if it is missing, raise an error that names the extra to install.
 
-    ``feature`` is the user-facing name of the feature that needs the module. Without an ``extra``,
-    the error names the package itself.
+    ``feature`` is the user-facing name of the feature that needs the module. Without ``extra``, the
+    error names the package.
 
     Examples
     --------
@@ -34,8 +34,8 @@ def require(module: str, *, feature: str, extra: str | None = None) -> ModuleTyp
 def how_to_install(extra: str) -> str:
     """Return the command that installs an extra.
 
-    pip adds the extra to the installed package, whatever its source. A clone that runs without
-    being installed is installed by its path, since no index may have the package.
+    pip adds the extra to the installed package. A source checkout that is not installed is
+    installed by path, since no index may have the package.
 
     Examples
     --------
@@ -54,11 +54,11 @@ def how_to_install(extra: str) -> str:
 
 
 def names_on_use(package: str, homes: Mapping[str, str]) -> tuple[list[str], Callable[[str], Any]]:
-    """Return an ``__all__`` of names and a ``__getattr__`` that imports them on first use.
+    """Return an ``__all__`` of names and a module ``__getattr__`` that imports them on first use.
 
-    Type checkers read the same names in imports for them alone, ``from module import *``.
-    ``homes`` maps a module of the package, or the dotted name of another one, to the names that it
-    provides, separated by spaces. Old names of moved objects are resolved as well.
+    ``homes`` maps a submodule, or a full module name, to the names it provides, separated by
+    spaces. Type checkers read the same names from ``from module import *``, in imports for them
+    alone. Old names of moved objects are also resolved.
 
     Examples
     --------

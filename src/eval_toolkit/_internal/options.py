@@ -1,4 +1,4 @@
-"""Shared keyword options of functions, with defaults, validation and expanded signatures."""
+"""Shared keyword options with defaults, validation and expanded signatures."""
 
 import difflib
 import functools
@@ -12,10 +12,10 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 def gathers(names: type, /, **defaults: Any) -> Callable[[FunctionT], FunctionT]:
-    """Decorate a function so that its ``**options`` accept the keywords of a `TypedDict`.
+    """Decorate a function whose ``**options`` are the keywords of a `TypedDict`.
 
-    The function receives all keywords in ``**options``, with defaults for those not passed. Its
-    signature lists each keyword, so that ``help``, editors and the reference show them.
+    The function receives all keywords in ``**options``, including defaults. Its signature lists
+    each keyword for ``help``, editors and the reference.
 
     An unknown keyword raises `InvalidTypeError`.
 
@@ -55,8 +55,8 @@ def gathers(names: type, /, **defaults: Any) -> Callable[[FunctionT], FunctionT]
 
         @functools.wraps(function)
         def checked(*args: Any, **given: Any) -> Any:
-            if unknown := given.keys() - known:
-                raise InvalidTypeError(_refusal(function, min(unknown), known))
+            if not known.issuperset(given):
+                raise InvalidTypeError(_refusal(function, min(given.keys() - known), known))
             return function(*args, **{**defaults, **given})
 
         checked.__signature__ = own.replace(parameters=[*named, *more])  # type: ignore[attr-defined]

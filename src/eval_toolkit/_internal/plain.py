@@ -13,21 +13,21 @@ from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError
 
 Place = tuple[str, ...]
-"""Path of keys from the root."""
+"""Keys from the root to a value."""
 Absent = Callable[[Any, Place], Any]
-"""Replacement for a missing value or a number that is not finite."""
+"""Returns the replacement for a missing or non-finite value."""
 
 
 _JSON = frozenset({str, int, bool})
-"""Types of values that need no conversion."""
+"""Types that need no conversion."""
 
 
 def plain(value: Any, absent: Absent = lambda value, place: None, place: Place = ()) -> Any:
-    """Return a value as JSON types: dict, list, str, int, float, bool or None.
+    """Convert a value to JSON types: dict, list, str, int, float, bool or None.
 
-    Keys become strings; objects with ``to_dict`` are converted by it, and anything else by `str`.
-    ``absent`` returns the replacement for NaN, an infinity or NaT, given the value and its path;
-    None by default. Raises `InvalidInputError` if two keys become the same string.
+    Keys become strings; objects are converted with ``to_dict`` if available, otherwise with `str`.
+    ``absent`` returns the replacement for NaN, infinity or NaT, given the value and its path; by
+    default None. Raises `InvalidInputError` if two keys become the same string.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def where(place: Place) -> str:
 
 
 def whole_text(text: str) -> str:
-    r"""Return a string that can be encoded: lone surrogates become the replacement character.
+    r"""Replace lone surrogates in a string by the replacement character.
 
     Examples
     --------
@@ -129,7 +129,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 def csv_text(text: str) -> str:
-    """Return a string for a CSV cell, prefixed with an apostrophe if it looks like a formula.
+    """Escape a string for CSV by prefixing formulas with an apostrophe.
 
     Examples
     --------

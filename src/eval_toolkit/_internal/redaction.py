@@ -1,4 +1,4 @@
-"""Redaction of secrets, recognised by their key, by the name before them, or by their format."""
+"""Redaction of secrets, recognised by key, by a preceding name, or by format."""
 
 import itertools
 import re
@@ -25,7 +25,7 @@ _OWNERS = frozenset(
     | {"groq", "hf", "huggingface", "mistral", "openai", "openrouter", "postgres", "redis"}
     | {"slack", "stripe", "together", "wandb"}
 )
-"""… and words before `key` or `pass` that make them a secret: not `sort_key` or `second_pass`."""
+"""… and words before `key` or `pass` that denote secrets (unlike `sort_key` or `second_pass`)."""
 _OWNED_WORDS = frozenset({"key", "keys", "pass", "tokens"})
 _IN_AN_ADDRESS = frozenset({"key", "sig", "signature", "code"})
 """Names that denote secrets only in the query of a URL: ``?sig=…``."""
@@ -72,31 +72,31 @@ _HINT = re.compile(
     r"sk-|hf_|gh[pousr]_|github_pat|glpat-|xox|AKIA|ASIA|AIza|eyJ|://|-----BEGIN"
     r"|(?i:key|token|pass|pwd|secret|auth|cookie|credential|jwt|bearer|basic|[?&](?:sig|code))"
 )
-"""Substrings of which every text with a secret contains at least one; most texts have none."""
+"""Every string with a secret contains at least one of these substrings; most strings have none."""
 _NO_SECRETS = frozenset({"", "none", "null", "true", "false", "str", "bytes", "int", "any"})
 
 
 def redact_secrets(payload: Any, *, keys: bool = True) -> Any:
-    """Return a payload with keys, tokens and passwords replaced by ``[redacted]``.
+    """Replace keys, tokens and passwords in a payload by ``[redacted]``.
 
     Parameters
     ----------
     payload : object
-        Dicts, lists and strings at any depth; other values are returned unchanged, as are
-        ``unit_ids``, which must agree with the records.
+        Nested dicts, lists and strings; other values are unchanged, as are ``unit_ids``, which must
+        match the records.
     keys : bool, default True
-        Whether the keys of dicts are names of settings: a string under a key that denotes a secret
-        (``api_key``, ``hf_token``, ``Authorization``, ``db_pass``, …) is replaced regardless of its
-        format, and so is a key that is itself a secret. ``max_tokens``, ``tokenizer`` and
-        ``api_key_env`` do not denote secrets. With False the keys are names of slices, scorers and
-        metrics and are not interpreted.
+        Whether dict keys are setting names: a string under a key that denotes a secret
+        (``api_key``, ``hf_token``, ``Authorization``, ``db_pass``, …) is always replaced, and so is
+        a key that is itself a secret. ``max_tokens``, ``tokenizer`` and ``api_key_env`` do not
+        denote secrets. If False, keys are names of slices, scorers and metrics and are not
+        interpreted.
 
     Returns
     -------
     object
-        Redacted copy. Within texts, anything that looks like a secret (``sk-…``, ``hf_…``, ``Bearer
-        …``, a private key, a password in a URL) or follows the name of one (``password=…``,
-        ``X-Api-Key: …``, ``?sig=…``) is replaced.
+        Redacted copy. Within strings, anything that looks like a secret (``sk-…``, ``hf_…``,
+        ``Bearer …``, a private key, a password in a URL) or follows the name of a secret
+        (``password=…``, ``X-Api-Key: …``, ``?sig=…``) is replaced.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def redact_secrets(payload: Any, *, keys: bool = True) -> Any:
 
 
 def redact_results(results: Mapping[str, Any]) -> dict[str, Any]:
-    """Return results with secrets redacted, by key only in the configuration.
+    """Redact secrets in results; keys are only interpreted in the configuration.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def redact_results(results: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def one_line(failure: BaseException) -> str:
-    r"""Return the message of an exception on one line, truncated and without secrets.
+    r"""Return an exception's message on one line, truncated and redacted.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def _redacted_text(text: str) -> str:
 
 
 def _without_named(text: str) -> str:
-    """Return a string without the values after names of secrets: ``password=…``, ``--token …``."""
+    """Redact values after names of secrets: ``password=…``, ``--token …``."""
     pieces, done = [], 0
     for match in _NAME.finditer(text):
         if match.start() < done or not _announces_a_secret(match):
@@ -202,7 +202,7 @@ def _announces_a_secret(match: re.Match[str]) -> bool:
 
 
 def _is_no_secret(value: str, name: str) -> bool:
-    """Return whether a value is blank, a type, or a reference to the source of a secret."""
+    """Return whether a value is blank, a type name, or a reference to a secret's source."""
     return (
         value.lower() in _NO_SECRETS or value in (name, "*" * len(value)) or value.startswith("$")
     )
@@ -211,8 +211,8 @@ def _is_no_secret(value: str, name: str) -> bool:
 def _is_random(body: str) -> bool:
     """Return whether the part after ``sk-`` looks random.
 
-    Keys contain a long run of characters with many digits, or with frequent changes between upper
-    case, lower case and digits; "sk-learn-TfidfLogReg-v2" consists of words.
+    Keys contain long runs with many digits or frequent changes between upper case, lower case and
+    digits; "sk-learn-TfidfLogReg-v2" consists of words.
     """
     return any(len(run) >= 20 and _is_mixed(run) for run in re.split("[-_]", body))
 
@@ -245,7 +245,7 @@ def _is_secret_flag(item: Any) -> bool:
 
 
 def _blank(value: Any) -> Any:
-    """Return the value with all strings blanked; numbers and booleans are kept."""
+    """Redact all strings in a value; numbers and booleans are kept."""
     if isinstance(value, (str, bytes)):
         return REDACTED if value else value
     if isinstance(value, Mapping):

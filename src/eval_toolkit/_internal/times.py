@@ -1,4 +1,4 @@
-"""Parsing of times for splitters and checks: numbers, dates, ISO 8601 text."""
+"""Parsing of times (numbers, dates, ISO 8601 strings) for splitters and checks."""
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
@@ -18,7 +18,7 @@ Clock: TypeAlias = Literal["number", "date", "date with a time zone"]
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Times of a column, all of the same kind and thus comparable."""
+    """Times of a column, all of the same kind."""
 
     name: str
     n: int
@@ -29,7 +29,7 @@ class Times:
     """Times of these rows: numbers, or datetime64 (in UTC if they have a time zone)."""
 
     def complete(self) -> NDArray[Any]:
-        """Return one time per row, or raise for the first row without one."""
+        """Return one time per row; raise for the first row without a time."""
         if len(self.rows) < self.n:
             row = int(np.setdiff1d(np.arange(self.n), self.rows)[0])
             raise InvalidInputError(f"{self.name}[{row}] is missing; every row needs a time")
@@ -37,10 +37,10 @@ class Times:
 
 
 def read_times(values: NDArray[Any], name: str) -> Times:
-    """Return the times in an array, and the rows that have one.
+    """Parse an array of times; missing times are allowed.
 
-    Times are finite numbers, dates, timestamps or ISO 8601 text, and None, NaN or NaT if missing.
-    Numbers, naive times and time-zone-aware times cannot be mixed.
+    Times are finite numbers, dates, timestamps or ISO 8601 strings, and None, NaN or NaT if
+    missing. Numbers, naive times and time-zone-aware times cannot be mixed.
     """
     if values.dtype.kind == "M":
         rows = np.flatnonzero(~np.isnat(values))

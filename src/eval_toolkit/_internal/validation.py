@@ -1,7 +1,7 @@
-"""Input validation: messages name the argument, the row, the rule and the value.
+"""Input validation with messages that name the argument, the row, the rule and the value.
 
-Every public function on arrays starts by calling one or two of these. They return canonical arrays,
-so that kernels need no further checks.
+Public functions on arrays start with these functions, which return canonical arrays, so that no
+other checks are needed.
 """
 
 import math
@@ -30,7 +30,7 @@ _NOT_NUMBERS = (
     np.complexfloating,
     type(np.ma.masked),
 )
-"""Types that ``float`` would parse, truncate or turn into NaN."""
+"""Types that ``float`` would parse, truncate or convert to NaN."""
 
 
 def as_float(value: Any) -> float:
@@ -155,7 +155,7 @@ def probability_pair(
 
 
 def sample_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
-    """Return non-negative weights that do not sum to zero, or None if none are given."""
+    """Return non-negative weights with a positive sum, or None."""
     if sample_weight is None:
         return None
     weights = vector(sample_weight, "sample_weight")
@@ -201,14 +201,14 @@ def group_codes(groups: ArrayLike, n: int, name: str = "groups") -> tuple[IntArr
 
 
 def identifiers(values: ArrayLike, name: str) -> NDArray[Any]:
-    """Return ids as a 1-D array: of a plain numpy type if possible, else of objects."""
+    """Return ids as a 1-D array, of a plain numpy type if possible."""
     # Convert lists to object arrays: numpy would turn 1 and NaN into text next to a string.
     array = _one_dimensional(values, name, None if hasattr(values, "__array__") else object)
     return array if array.dtype.kind in "biufmMUS" else array.astype(object)
 
 
 def object_codes(values: NDArray[Any], name: str) -> tuple[list[Any], IntArray]:
-    """Return the distinct values in order of first appearance, and each row's index among them."""
+    """Return the distinct values in order of first appearance, and each row's index into them."""
     seen: dict[Any, int] = {}
     codes = np.empty(len(values), dtype=np.int64)
     for row, value in enumerate(values.tolist()):
@@ -246,7 +246,7 @@ def _kind(value: Any) -> str:
 
 
 UNLABELED = "unlabeled"
-"""Label of rows without a slice value."""
+"""Label for rows without a slice value."""
 
 
 def is_missing(value: Any) -> bool:
@@ -266,7 +266,7 @@ def number(
     include_low: bool = True,
     include_high: bool = True,
 ) -> float:
-    """Return a finite float inside an interval."""
+    """Return a finite float within an interval."""
     try:
         result = as_float(value)
     except (TypeError, ValueError, OverflowError):
@@ -290,7 +290,7 @@ def fraction(value: SupportsFloat, name: str) -> float:
 
 
 def integer(value: SupportsIndex, name: str, *, low: int = 0) -> int:
-    """Return an int of at least ``low``; reject booleans and floats."""
+    """Return an integer of at least ``low``; reject booleans and floats."""
     if isinstance(value, (bool, np.bool_)):
         raise InvalidTypeError(f"`{name}` must be an integer, got {value!r}")
     try:
@@ -303,7 +303,7 @@ def integer(value: SupportsIndex, name: str, *, low: int = 0) -> int:
 
 
 def bin_count(value: SupportsIndex, name: str = "n_bins", *, low: int = 2) -> int:
-    """Return a number of bins, at most `MAX_BINS` because even empty bins use memory."""
+    """Return a number of bins, at most `MAX_BINS` (even empty bins use memory)."""
     result = integer(value, name, low=low)
     if result > MAX_BINS:
         shown = f"{result:.3g}" if result.bit_length() < 1_000 else "larger than any float"
@@ -320,7 +320,7 @@ def choice(value: str, name: str, allowed: tuple[str, ...]) -> str:
 
 
 def place(given: Any, name: str, *other: type) -> None:
-    """Raise unless the argument is a path or an instance of another accepted type."""
+    """Raise unless the argument is a path or has another accepted type."""
     if not isinstance(given, (str, os.PathLike, *other)):
         wanted = [*(f"a {kind.__name__}" for kind in other if kind is not NoneType), "a path"]
         raise InvalidTypeError(f"`{name}` is {given!r:.80}; it must be {' or '.join(wanted)}")

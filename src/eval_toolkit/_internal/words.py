@@ -1,4 +1,4 @@
-"""Formatting of numbers and strings, shared by the terminal, the report and the viewer."""
+"""Formatting of numbers and strings for the terminal, the report and the viewer."""
 
 import difflib
 import math
@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 _DIGITS = 3
 _MOST_DIGITS = 7
-"""Maximum number of decimals; smaller numbers are written with an exponent."""
+"""Maximum number of decimals; smaller numbers use an exponent."""
 
 
 def formatted(value: float, spec: str = "") -> str:
     """Format a number for tables and sentences.
 
-    Rounding errors and negative zeros are removed. Besides Python's formats, ``"g%"`` and ``".1f%"``
-    are percentages, ``"p"`` is a p-value, ``"r"`` has full precision, and ``""`` or ``"+"`` has
-    three decimals, or two significant digits for small numbers.
+    Rounding errors and negative zeros are removed. In addition to Python's formats, ``"g%"`` and
+    ``".1f%"`` are percentages, ``"p"`` is a p-value, ``"r"`` has full precision, and ``""`` or
+    ``"+"`` has three decimals, or two significant digits for small numbers.
 
     Examples
     --------
@@ -39,9 +39,9 @@ def formatted(value: float, spec: str = "") -> str:
 
 
 def fitting(values: Iterable[float | None], sign: str = "") -> str:
-    """Return a format specification with a common number of digits for several numbers.
+    """Return a format specification that suits several numbers.
 
-    Three decimals, or as many as show two significant digits of the largest number.
+    Uses three decimals, or more if needed for two significant digits of the largest number.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def fitting(values: Iterable[float | None], sign: str = "") -> str:
 def number(value: float | None, sign: str = "", digits: int = _DIGITS) -> str:
     """Format a number, or return "" for None; rounding errors are removed.
 
-    With a sign, the side of zero is shown even if all digits are zero.
+    With a sign, the sign is shown even if all digits are zero.
 
     Examples
     --------
@@ -93,10 +93,9 @@ def value_and_ends(
 def percent_and_ends(
     share: float, low: float | None = None, high: float | None = None
 ) -> tuple[str, str]:
-    """Format a share and its interval as percentages with equal digits; the interval may be empty.
+    """Format a proportion and its interval (or "") as percentages with equal digits.
 
-    There are as many decimals as the interval needs, and as many as distinguish the share from 0
-    and 1.
+    Uses enough decimals for the interval, and to distinguish the proportion from 0 and 1.
 
     Examples
     --------
@@ -118,7 +117,7 @@ def percent_and_ends(
 
 
 def intervals_made(confidence: float, n_resamples: int, seed: int, of_cells: Iterable[int]) -> str:
-    """Describe how intervals were computed; resamples are mentioned only if a cell used them.
+    """Describe how intervals were computed; mentions resamples only if they were used.
 
     Examples
     --------
@@ -130,7 +129,7 @@ def intervals_made(confidence: float, n_resamples: int, seed: int, of_cells: Ite
 
 
 def without_interval(reason: object) -> str:
-    """Return why there is no interval, with the prefix "no interval".
+    """Return the reason for a missing interval, with the prefix "no interval".
 
     Examples
     --------

@@ -331,7 +331,7 @@ def _tasks(
     specs: Sequence[MetricSpec],
     curves: Mapping[str, CurveOf],
 ) -> list[Task]:
-    """Return the metrics to compare on a subject: the requested ones, or all stored ones."""
+    """Return the metrics to compare on a subject: those requested, or all stored metrics."""
     if named is None:
         tasks = stored_tasks(subject, specs)
     else:

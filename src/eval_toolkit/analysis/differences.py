@@ -15,11 +15,11 @@ from eval_toolkit.errors import InfeasibleError, UndefinedMetricError
 from eval_toolkit.inference import paired_bootstrap_diff, paired_mean_diff
 from eval_toolkit.inference.calibration_intervals import NO_COMPARISON, is_calibration_error
 from eval_toolkit.inference.distributions import critical_value
-from eval_toolkit.inference.engine import Executor
 from eval_toolkit.inference.paired import is_made_of_draws
 from eval_toolkit.inference.paired_intervals import paired_shares
 from eval_toolkit.inference.paired_macro import paired_macro_diff
 from eval_toolkit.inference.plans import MIN_UNITS
+from eval_toolkit.inference.resampling import Executor
 from eval_toolkit.inference.results import Interval, PairedBootstrapCI, in_own_order
 from eval_toolkit.inference.statistics import AtThreshold, statistic_for
 from eval_toolkit.metric_specs import ColumnSpec, StatisticSpec, SumsSpec
@@ -123,7 +123,7 @@ class RunDifference(Interval[float | None]):
     """Number of common units with a value on both sides."""
     n_groups: int = 0
     n_discordant: int | None = None
-    """Number of these units on which A and B differ, for shares: `n_for_power` plans with it."""
+    """Number of these units on which A and B differ, for shares; an input of `n_for_power`."""
     n_failed: int = 0
     """Number of common units without a value on at least one side."""
     n_lost: int = 0
@@ -132,7 +132,7 @@ class RunDifference(Interval[float | None]):
     """Number of units of A that B does not have."""
     n_only_b: int = 0
     n_mismatched: int = 0
-    """Number of units with the same id but different content or label, left out."""
+    """Number of units with the same id but different content or label, which are excluded."""
     n_unhashed: int = 0
     """Number of units paired by id only."""
     n_folds: int = 0

@@ -183,7 +183,9 @@ def drift(
         ),
         max_abs_delta=float(change.max()) if common else None,
         mean_abs_delta=float(change.mean()) if common else None,
-        note="" if hashed else "content hashes are missing: whether rows were rewritten is unknown",
+        note=""
+        if hashed
+        else "content hashes are missing, so changes in content cannot be detected",
     )
 
 

@@ -37,7 +37,7 @@ class Fold:
 
 @dataclass(frozen=True)
 class Pooled:
-    """Why the rows of all folds are pooled, and whether pooling is possible."""
+    """Reason for pooling the rows of all folds, and whether pooling is possible."""
 
     reason: str
     possible: bool
@@ -90,7 +90,8 @@ def _pooled(why: str, a: Records, b: Records) -> Pooled:
     """Return the reason for pooling; raise if rows have several scores, e.g. from several seeds."""
     if any(bool((side.attempt > 1).any()) for side in (a, b)):
         return Pooled(
-            f"{why}, and rows have several out-of-fold scores, which cannot be pooled; use the "
+            f"{why}, and rows have several out-of-fold scores each, which cannot be pooled; use "
+            f"the "
             "same splitter and seeds for both runs",
             possible=False,
         )

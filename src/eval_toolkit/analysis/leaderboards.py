@@ -74,9 +74,9 @@ class Leaderboard(Displayed):
     ranking: Ranking
     tasks: tuple[TaskUnits, ...]
     left_out: tuple[str, ...] = field(default=())
-    """Tasks and units that were left out because a system lacks them, as text."""
+    """Tasks and units that were left out because a system lacks them."""
     notes: tuple[str, ...] = field(default=())
-    """Notes to read before the ranks, e.g. that a run was stopped early."""
+    """Notes that qualify the ranks, e.g. that a run was stopped early."""
 
     @property
     def systems(self) -> tuple[RankedSystem, ...]:
@@ -157,15 +157,15 @@ def leaderboard(
         Ranking in which every task has the same weight, based on the units measured by all systems.
         Attempts at a unit are averaged first. Groups of units are resampled together; systems with
         groups must agree on them. Intervals assume a number of units that was fixed beforehand;
-        ``notes`` list runs that stopped early and rollout runs that were cut short or made
-        differently.
+        ``notes`` list runs that stopped early and rollout runs that were cut short or have
+        different settings.
 
     Raises
     ------
     InvalidInputError
         If there are fewer than two systems, no common task, a metric without a known direction, a
         mix of tasks with opposite directions, systems that assign the same units to different
-        groups, or rollouts made differently with ``allow_version_change`` False.
+        groups, or rollout runs with different settings and ``allow_version_change`` False.
     ArtifactError
         If a run is damaged, or a unit has different content in another run.
 
@@ -338,6 +338,15 @@ def _address(given: str) -> Address:
     return address
 
 
+def _twice(system: str, task: str, first: Path, second: Path) -> str:
+    """Return the message that two runs have the same system, as two prompts of one model do."""
+    names = f", such as {first.name} and {second.name}" if first.name != second.name else ""
+    return (
+        f"{system!r} has {task!r} in {first} and in {second}; pass only one of them, or name the "
+        f"systems with a mapping{names}"
+    )
+
+
 def _table(
     runs: Any, higher_is_better: Mapping[str, bool] | None, addresses: _Addresses
 ) -> dict[str, dict[str, _Entry]]:
@@ -350,10 +359,7 @@ def _table(
             system = scorer if name is None else name
             of_system = table.setdefault(system, {})
             if task in of_system:
-                raise InvalidInputError(
-                    f"{system!r} has {task!r} in {of_system[task].run.path} and in {run.path}; give "
-                    "one of them, or name the systems with a mapping"
-                )
+                raise InvalidInputError(_twice(system, task, of_system[task].run.path, run.path))
             pairs = addresses.pairs(task)
             entry = None if pairs is None else _entry(run, task, scorer, pairs)
             if entry is not None:
@@ -393,7 +399,7 @@ def _named(runs: Any) -> Iterable[tuple[str | None, Run]]:
 def _common_tasks(
     table: Mapping[str, Mapping[str, _Entry]], wanted: Sequence[str] | None
 ) -> tuple[list[str], list[str]]:
-    """Return the included tasks, and descriptions of the excluded ones."""
+    """Return the included tasks, and descriptions of the excluded tasks."""
     if isinstance(wanted, str):
         raise InvalidTypeError(f"`tasks` must be a list; write [{wanted!r}]")
     known = list(dict.fromkeys(task for entries in table.values() for task in entries))

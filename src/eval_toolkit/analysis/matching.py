@@ -89,7 +89,7 @@ def matched_records(
 def renamed_columns(records: Records, names: Mapping[str, str]) -> Records:
     """Return records with columns renamed to A's names; ``names`` maps A's names to B's.
 
-    A column of B is dropped if its name in A belongs to another column.
+    A column of B is dropped if A uses its name for another column.
 
     Examples
     --------
@@ -136,12 +136,12 @@ def any_imported(*runs: Run) -> bool:
 
 
 def tools_note(a: Run, b: Run) -> str:
-    """Return a note that two runs were made by tools with different prompts and graders."""
+    """Return a note that two runs are from tools with different prompts and graders."""
     tools = [source_tool(run.manifest) for run in (a, b)]
     if tools[0] == tools[1]:
         return ""
     told = " and ".join(
-        f"{side} was made by {tool or 'eval-toolkit'}"
+        f"{side} was created by {tool or 'eval-toolkit'}"
         for side, tool in zip("AB", tools, strict=True)
     )
     return f"{told}: prompts and graders may differ and may explain a difference"

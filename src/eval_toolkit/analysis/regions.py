@@ -17,7 +17,7 @@ from eval_toolkit.protocols import PredictionReader
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RowsAt(Displayed):
-    """Rows whose score lies in a region, in descending order of score.
+    """Rows whose scores are in a region, in descending order of score.
 
     Examples
     --------

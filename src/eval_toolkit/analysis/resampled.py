@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference import paired_bootstrap_diff
-from eval_toolkit.inference.assemble import (
+from eval_toolkit.inference.bootstrap_intervals import (
     MAX_UNDEFINED,
     PLAN_NOTES,
     bootstrap_problem,
@@ -17,10 +17,10 @@ from eval_toolkit.inference.assemble import (
     undefined_error,
 )
 from eval_toolkit.inference.column_statistics import Statistic
-from eval_toolkit.inference.engine import Executor, Problem, replicate
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.paired_intervals import combined_difference
 from eval_toolkit.inference.plans import groups_plan, rows_plan
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.resampling import Executor, Problem, replicate
 from eval_toolkit.inference.results import PairedBootstrapCI
 from eval_toolkit.inference.score_intervals import effective_rows
 from eval_toolkit.inference.statistics import AtThreshold, statistic_for

@@ -43,7 +43,7 @@ class RunComparison(Tabled):
     config_differences: tuple[ConfigDifference, ...] = ()
     """Settings in which the runs differ: model, prompts, decoding, data."""
     notes: tuple[str, ...] = ()
-    """Notes to read before the cells."""
+    """Notes that qualify the differences."""
 
     def __getitem__(
         self, key: str | tuple[str, str, str] | tuple[str, str, str, str]
@@ -188,4 +188,6 @@ def _absent(cell: RunDifference) -> str:
     in_a, in_b = cell.n_failed - cell.n_lost, cell.n_lost
     if not in_a:
         return f"{in_b} units have no value in B"
-    return f"{in_a} units have no value in A" + (f" and {in_b} others none in B" if in_b else "")
+    return f"{in_a} units have no value in A" + (
+        f" and {in_b} others have none in B" if in_b else ""
+    )

@@ -111,7 +111,7 @@ def matched_subjects(
     pairs: Mapping[str, str] | None,
     match: MatchSpec,
 ) -> Matched:
-    """Return the slices and scorers to compare: paired as requested, by name, or the only ones."""
+    """Return the slices and scorers to compare: paired as requested, by name, or the only pair."""
     of_a, of_b = _known(a), _known(b)
     theirs = _slice_names(a, b, of_a, of_b, match.slices)
     of_b = _under_our_names(of_b, theirs)
@@ -503,8 +503,8 @@ def _held(name: str, quantity: str, subject: Subject) -> Task:
         return Task(name, at(thresholds[0]), direction)
     if quantity == "net_benefit":
         reason = (
-            f"net benefit at threshold {thresholds[0]:g} and at {thresholds[1]:g} weigh false "
-            "positives differently"
+            f"net benefit at threshold {thresholds[0]:g} and at {thresholds[1]:g} use different "
+            f"weights for false positives"
         )
         return Task(name, None, direction, None, reason)
     reason = f"thresholds held at {thresholds[0]:g} in A and {thresholds[1]:g} in B"

@@ -28,9 +28,9 @@ def right_or_wrong(values: FloatArray) -> bool:
 
 
 def are_right(values: FloatArray, positive: bool | BoolArray, threshold: float = 0.5) -> BoolArray:
-    """Return which values lie on the correct side of a threshold.
+    """Return which values are on the correct side of a threshold.
 
-    Values are scores, or correctness: 1, 0 or a mean of several attempts. ``positive`` tells
+    Values are scores, or correctness: 1, 0 or a mean of several attempts. ``positive`` states
     whether a value should reach the threshold: labels for scores; for correctness, whether higher
     is better.
 
@@ -121,7 +121,7 @@ class CommonUnits:
     n_only_a: int
     n_only_b: int
     n_mismatched: int
-    """Number of units with the same id but different content or label, left out."""
+    """Number of units with the same id but different content or label, which are excluded."""
     n_unhashed: int
     """Number of units paired by id only, because a side has no content hash."""
 
@@ -135,7 +135,7 @@ class CommonUnits:
         return shared_groups(sides)
 
     def part(self, name: str) -> NDArray[Any] | None:
-        """Return the part of the slice to which each unit of A belongs; None without that slice."""
+        """Return the part of each unit of A in a slice; None without that slice."""
         slices = self.a.records.slices
         return slices[name][self.a.starts].astype(str)[self.in_a] if name in slices else None
 

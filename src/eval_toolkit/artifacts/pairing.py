@@ -49,7 +49,7 @@ def pair_predictions(
     -------
     PairedPredictions
         Pairs sorted by id. Without content hashes on both sides, rows are paired only by id;
-        without ids, only by position; ``note`` then says so.
+        without ids, only by position; ``note`` states this.
 
     Raises
     ------

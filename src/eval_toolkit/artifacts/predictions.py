@@ -29,7 +29,7 @@ _TEXTS = {
     "slices": "slice",
     "scorers": "scorer",
 }
-"""Text fields of `PredictionArrays`, and the column of each."""
+"""String fields of `PredictionArrays`, with their columns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -157,7 +157,7 @@ def load_predictions(
         If a column is missing, a cell is empty, a label is neither 0 nor 1 or a score is not
         finite; the message names the file and the row. Also if the media type has no reader.
     MissingExtraError
-        If the address is remote and fsspec is not installed.
+        If the path is a URL and fsspec is not installed.
 
     Examples
     --------
@@ -306,9 +306,9 @@ def write_predictions(
 
     Parameters
     ----------
-    path : path or address
+    path : path or URL
         Target file: CSV, TSV, JSONL or Parquet, according to its suffix. Equal predictions give
-        equal bytes. Addresses are URLs that fsspec can write to, such as ``s3://bucket/p.parquet``.
+        equal bytes. The URL must be writable with fsspec, such as ``s3://bucket/p.parquet``.
     labels, scores : array-like of shape (n,)
         0/1 labels and finite scores.
     row_ids : sequence, optional
@@ -337,7 +337,7 @@ def write_predictions(
         If lengths differ, an id is missing or duplicated, a column name is already used, or the
         media type has no reader.
     ArtifactError, MissingExtraError
-        If an address is not writable, or a package it needs is not installed.
+        If a URL is not writable, or a package it needs is not installed.
 
     Examples
     --------
@@ -394,7 +394,7 @@ def write_predictions(
 
 
 def _written(table: Mapping[str, Any], where: str, media: str) -> str:
-    """Write a table to a path or an address and return its hash."""
+    """Write a table to a path or a URL and return its hash."""
     if not is_remote(where):
         return sha256_file(tables.write_table(table, local_path(where), media_type=media))
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as folder:

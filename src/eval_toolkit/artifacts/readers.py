@@ -27,7 +27,7 @@ class _TableReader:
         Parameters
         ----------
         uri : str
-            Path or address of the file.
+            Path or URL of the file.
         columns : mapping of str to str
             Maps roles to column names (``{"label": "y_true", "score": "p", "row_id": "id"}``).
 

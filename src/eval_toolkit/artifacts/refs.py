@@ -116,7 +116,7 @@ class PredictionArtifactRef(Displayed):
     Parameters
     ----------
     uri : str or path
-        Path, or address such as ``s3://…``.
+        Path, or URL such as ``s3://…``.
     media_type : str
         Determines the reader: ``text/csv``, ``text/tab-separated-values``, ``application/jsonl``,
         ``application/vnd.apache.parquet``, or a type of a custom reader.
@@ -186,7 +186,7 @@ class PredictionArtifactRef(Displayed):
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict; hash, row count and metadata only if they are known.
 
-        User, password and query are removed from addresses, so that no secrets are stored.
+        User, password and query are removed from URLs, so that no secrets are stored.
         """
         payload: dict[str, Any] = {
             "uri": address_of(self.uri),

@@ -1,4 +1,4 @@
-"""Access to remote files through fsspec, and redaction of their addresses."""
+"""Access to remote files through fsspec, and redaction of their URLs."""
 
 import contextlib
 import re
@@ -26,7 +26,7 @@ _TEMPLATED = re.compile(r"(?:^|::)reference:", re.IGNORECASE)
 
 
 def is_remote(uri: str) -> bool:
-    """Return whether a URI is an address rather than a path."""
+    """Return whether a URI is a URL rather than a path."""
     return bool(_SCHEME.match(uri)) and not uri.lower().startswith("file://")
 
 
@@ -41,7 +41,7 @@ def local_path(uri: str, base: str | Path | None = None) -> Path:
 
 
 def address_of(uri: str) -> str:
-    """Return an address for display and storage, without user, password and query.
+    """Return a URL for display and storage, without user, password and query.
 
     Examples
     --------
@@ -56,9 +56,9 @@ def address_of(uri: str) -> str:
 
 
 def without_secrets(text: str, given: Iterable[str] = ()) -> str:
-    """Return a string with secrets removed: those of addresses in it and of given addresses.
+    """Return a string without the secrets of URLs in it and of the given URLs.
 
-    User, password and query of the ``given`` addresses are removed wherever they occur, since
+    User, password and query of the ``given`` URLs are removed wherever they occur, since
     messages may contain truncated arguments.
 
     Examples
@@ -81,9 +81,9 @@ def without_secrets(text: str, given: Iterable[str] = ()) -> str:
 
 
 def _parts(uri: str) -> tuple[str, str, str]:
-    """Split a chained address into the address of the file itself and what surrounds it.
+    """Split a chained URL into the URL of the file itself and the surrounding parts.
 
-    The file's own address is the first of ``zip://p.csv::https://host/x.zip``, and the second of
+    The URL of the file is the first of ``zip://p.csv::https://host/x.zip``, and the second of
     ``simplecache::https://…``.
     """
     where, mark, query = uri.partition("?")
@@ -94,20 +94,20 @@ def _parts(uri: str) -> tuple[str, str, str]:
 
 
 def name_of(uri: str) -> str:
-    """Return the last part of an address, the file name."""
+    """Return the last part of a URL, the file name."""
     name = PurePosixPath(_parts(uri)[1]).name
     return "" if name == ".." else name
 
 
 def joined(uri: str, name: str) -> str:
-    """Return the address of a file in a folder; a query is kept at the end."""
+    """Return the URL of a file in a folder; a query is kept at the end."""
     before, folder, after = _parts(uri)
     slash = "" if folder.endswith("://") else "/"
     return f"{before}{folder if not slash else folder.rstrip('/')}{slash}{name}{after}"
 
 
 def folder_of(uri: str) -> str:
-    """Return the address of the folder of a file."""
+    """Return the URL of the folder of a file."""
     before, file, after = _parts(uri)
     folder = file.removesuffix(PurePosixPath(file).name)
     return f"{before}{folder if folder.endswith('://') else folder.rstrip('/')}{after}"
@@ -136,7 +136,7 @@ def fetch(uri: str, target: Path) -> None:
 
 
 def send(source: Path, uri: str) -> None:
-    """Copy a local file to an address, replacing any existing file."""
+    """Copy a local file to a URL, replacing any existing file."""
     with _failing(uri, "written") as fsspec:
         system, path = fsspec.core.url_to_fs(uri)
         system.makedirs(system._parent(path), exist_ok=True)
@@ -144,14 +144,14 @@ def send(source: Path, uri: str) -> None:
 
 
 def exists(uri: str) -> bool:
-    """Return whether an address exists."""
+    """Return whether the file at a URL exists."""
     with _failing(uri, "accessed") as fsspec:
         system, path = fsspec.core.url_to_fs(uri)
         return bool(system.exists(path))
 
 
 def remove(uri: str) -> None:
-    """Remove the file at an address."""
+    """Remove the file at a URL."""
     with _failing(uri, "removed") as fsspec:
         system, path = fsspec.core.url_to_fs(uri)
         system.rm_file(path)
@@ -161,12 +161,13 @@ def remove(uri: str) -> None:
 def _failing(uri: str, doing: str) -> Iterator[Any]:
     """Yield fsspec; convert its errors to one-line messages without secrets.
 
-    Errors are raised without the original exception, which may contain the full address.
+    Errors are raised without the original exception, which may contain the full URL.
     """
     shown = address_of(uri)
     if _TEMPLATED.search(uri):
         raise ArtifactError(
-            f"{shown}: cannot be {doing}: reference:// addresses can contain templates; pass the address of a file"
+            f"{shown}: cannot be {doing}: reference:// URLs can contain templates; pass the URL "
+            f"of a file"
         )
     fsspec = require("fsspec", feature=shown, extra="remote")
     try:

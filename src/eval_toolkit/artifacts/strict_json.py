@@ -65,7 +65,7 @@ def json_bytes(payload: Any, *, indent: int | None = 2, sort_keys: bool = False)
 
 
 def plain_bytes(clean: Any, *, indent: int | None = 2, sort_keys: bool = False) -> bytes:
-    """Return what `json_bytes` does, of a payload that `sanitize_for_json` returned."""
+    """Return the same bytes as `json_bytes` for an already sanitised payload."""
     for ascii_only in (False, True):  # lone surrogates can only be escaped
         encoder = json.JSONEncoder(sort_keys=sort_keys, ensure_ascii=ascii_only, allow_nan=False)
         if indent is None:
@@ -80,9 +80,9 @@ def plain_bytes(clean: Any, *, indent: int | None = 2, sort_keys: bool = False) 
 
 
 def _indented(value: Any, encoder: json.JSONEncoder, step: str, line: str) -> str:
-    """Return indented JSON, several times as fast as the encoder of the standard library.
+    """Return indented JSON, several times as fast as the standard library.
 
-    That one is written in C only as long as nothing is indented.
+    The C encoder of the standard library does not support indentation.
     """
     inner = line + step
     if isinstance(value, dict) and value:

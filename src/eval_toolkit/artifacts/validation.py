@@ -117,7 +117,7 @@ def _line(error: Any) -> str:
     place = " → ".join(str(part) for part in error.absolute_path) or "the payload"
     message = " ".join(str(error.message).split())
     if error.validator == "not":  # the only "not" rule in our schemas
-        message = f"{error.instance!r} is a number written as text"
+        message = f"{error.instance!r} is a number written as a string"
     return f"{place}: {message if len(message) <= 300 else message[:297] + '…'}"
 
 

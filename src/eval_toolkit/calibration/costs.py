@@ -16,7 +16,7 @@ DEFAULT_FN_COST = 10.0
 
 
 def _cut(if_negative: float, if_positive: float, prior: float, score_prior: float) -> float:
-    """Return the score at which two actions have the same expected cost.
+    """Return the score at which two actions have equal expected cost.
 
     The first action costs ``if_negative`` more on negative rows, the second ``if_positive`` more on
     positive rows. The score is calibrated at prevalence ``score_prior``.
@@ -42,18 +42,18 @@ def bayes_optimal_threshold(
     fp_cost, fn_cost : float > 0, default 1 and 10
         Cost of a false positive and of a false negative.
     score_prior : float in (0, 1), default 0.5
-        Prevalence at which the score is calibrated: that of its training data, or ½ if it was
-        fitted on balanced (or class-weighted) data.
+        Prevalence at which the score is calibrated: the prevalence in its training data, or ½ for
+        balanced (or class-weighted) training.
 
     Returns
     -------
     float
-        Predict positive if the score is at least this threshold; 1.0 for prior 0, 0.0 for prior 1.
+        Threshold at or above which to predict positive; 1.0 for prior 0, 0.0 for prior 1.
 
     Raises
     ------
     InvalidInputError
-        If a prior lies outside its range or a cost is not positive.
+        If a prior is outside its range or a cost is not positive.
 
     Notes
     -----
@@ -101,7 +101,7 @@ class CostMatrix:
     Raises
     ------
     InvalidInputError
-        If a prior lies outside its range or a cost is not positive.
+        If a prior is outside its range or a cost is not positive.
 
     Examples
     --------
@@ -176,8 +176,8 @@ class CostMatrix:
         abstain : bool, default False
             Whether to abstain on rows inside `abstain_band`, at ``abstain_cost`` each.
         sample_weight : array-like of shape (n,), optional
-            Row weights; by default all rows count equally. For the mean cost at prevalence
-            ``prior``, pass ``prior_shift_weights(y_true, to_prior=prior)``.
+            Row weights; equal by default. For the mean cost at prevalence ``prior``, pass
+            ``prior_shift_weights(y_true, to_prior=prior)``.
 
         Returns
         -------

@@ -231,7 +231,7 @@ def fit_beta_calibrator(y_true: ArrayLike, y_score: ArrayLike) -> BetaMap:
 
 
 def _best_face(features: FloatArray, targets: FloatArray) -> tuple[FloatArray, float]:
-    """Return the best fit with at least one zero slope and the other non-negative."""
+    """Return the best fit with one zero slope and one non-negative slope."""
     rate = targets.mean()
     fits = [(np.zeros(2), float(np.log(rate / (1.0 - rate))))]
     for column in (0, 1):
@@ -298,7 +298,7 @@ def fit_temperature(
     Notes
     -----
     The likelihood is convex in 1/T [1]_, so bisection on its slope finds the optimum to machine
-    precision. A temperature equal to a bound means that the optimum lies outside.
+    precision. A temperature equal to a bound means that the optimum is outside.
 
     References
     ----------
@@ -356,7 +356,7 @@ def fit_temperature_binary(
     *,
     bounds: tuple[float, float] = DEFAULT_TEMPERATURE_BOUNDS,
 ) -> tuple[float, TemperatureMap]:
-    """Fit one temperature to the log-odds of probabilities; return ``(temperature, apply)``.
+    """Fit a temperature to the log-odds of probabilities; return ``(temperature, apply)``.
 
     Parameters
     ----------
@@ -393,7 +393,7 @@ def fit_temperature_binary(
 
 
 def fit_temperature_oracle(y_true: ArrayLike, y_score: ArrayLike) -> tuple[float, TemperatureMap]:
-    """Fit the temperature on the evaluation data itself: an upper bound, not a result.
+    """Fit the temperature on the evaluation data, for an optimistic upper bound.
 
     Parameters
     ----------
@@ -408,7 +408,7 @@ def fit_temperature_oracle(y_true: ArrayLike, y_score: ArrayLike) -> tuple[float
     Warns
     -----
     UserWarning
-        Always, because the temperature is not fitted on held-out data.
+        Always, because the temperature is fitted on evaluation data.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Prevalence shift: adjusted probabilities, row weights and prevalence estimation.
 
-All functions assume label shift: P(score | class) is unchanged and only the class shares differ.
+All functions assume label shift: P(score | class) is unchanged and only the class proportions differ.
 """
 
 import numpy as np
@@ -75,8 +75,8 @@ def prior_shift_weights(
     Returns
     -------
     array of shape (n,)
-        Weights with the same total as the existing ones (n by default); positives get the share
-        ``to_prior``.
+        Weights with the same total as the existing weights (n by default); positives have a
+        fraction ``to_prior`` of the total.
 
     Raises
     ------
@@ -87,9 +87,9 @@ def prior_shift_weights(
 
     Notes
     -----
-    Positives get ``to_prior/π̂`` and negatives ``(1−to_prior)/(1−π̂)``, π̂ the observed share.
-    TPR, FPR and ROC-AUC are unchanged; precision, PR-AUC, accuracy and calibration metrics change.
-    For calibration metrics, also adjust the scores with `adjust_for_prior`.
+    Positives get ``to_prior/π̂`` and negatives ``(1−to_prior)/(1−π̂)``, where π̂ is the observed
+    prevalence. TPR, FPR and ROC-AUC are unchanged; precision, PR-AUC, accuracy and calibration
+    metrics change. For calibration metrics, also adjust the scores with `adjust_for_prior`.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def prior_shift_weights(
 
 
 def estimate_prior(y_score: ArrayLike, *, from_prior: float) -> float:
-    """Estimate the prevalence among unlabelled rows from calibrated scores.
+    """Estimate the prevalence in unlabelled data from calibrated scores.
 
     Parameters
     ----------

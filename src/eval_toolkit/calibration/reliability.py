@@ -40,7 +40,7 @@ def reliability_curve(
     strategy : {"quantile", "uniform"}, default "quantile"
         Bins of equal mass, or of equal width on [0, 1].
     confidence : float, default 0.95
-        Two-sided confidence level of the interval of each bin.
+        Two-sided confidence level of the interval for each bin.
     groups : array-like of shape (n,), optional
         Group of each row; intervals account for correlation within groups.
 
@@ -59,7 +59,7 @@ def reliability_curve(
     Raises
     ------
     InvalidInputError
-        If the data are invalid, a score lies outside [0, 1], or an option is invalid.
+        If the data are invalid, a score is outside [0, 1], or an option is invalid.
 
     Notes
     -----
@@ -127,7 +127,7 @@ def _grouped_ends(
     groups: ArrayLike,
     confidence: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the interval of each bin's observed frequency, computed by `clustered_rate`."""
+    """Return the `clustered_rate` interval for each bin's observed frequency."""
     codes, _ = validation.group_codes(groups, len(labels))
     ends = []
     for at, (low, high) in enumerate(zip(bins.bin_lower, bins.bin_upper, strict=True)):
@@ -149,7 +149,7 @@ def _grouped_ends(
 def _each_score_once(bins: ReliabilityCurve) -> ReliabilityCurve:
     """Merge neighbouring bins that contain a single common score.
 
-    They have the same mean and frequency; separate intervals would be too wide.
+    Their means and frequencies are equal; separate intervals would be too wide.
     """
     single = bins.bin_lower == bins.bin_upper
     same = single[1:] & single[:-1] & (bins.bin_lower[1:] == bins.bin_lower[:-1])
@@ -226,7 +226,7 @@ def maximum_calibration_error(
     n_bins: int = DEFAULT_N_BINS,
     strategy: str = DEFAULT_STRATEGY,
 ) -> float | None:
-    """Return the largest calibration gap of any bin, or None if there is a single class.
+    """Return the largest calibration gap over the bins, or None for a single class.
 
     Parameters
     ----------

@@ -86,8 +86,8 @@ def evaluate_gate(
     Raises
     ------
     InvalidInputError
-        If the claims are invalid, name what the run does not have, a claim needs a missing baseline, versions differ without
-        permission, or the direction of a metric is unknown.
+        If the claims are invalid or refer to something that the run lacks, a claim needs a missing
+        baseline, versions differ without permission, or the direction of a metric is unknown.
     ArtifactError
         If a run is incomplete or was modified.
 

@@ -30,7 +30,7 @@ _FORMS: dict[str, tuple[str, ...]] = {
     "no_leakage": (),
     "no_errors": (),
 }
-"""Forms of a claim, with the keys that each accepts in addition to the common ones."""
+"""Forms of a claim, with the keys that each accepts in addition to the common keys."""
 _OPTIONAL = ("higher_is_better", "baseline_scorer", "allow_missing")
 _SIZES = ("min_n", "min_positive", "min_negative")
 _AT_EXAMPLE = 'at = "recall@fpr=0.01"'
@@ -73,7 +73,7 @@ class Requirement:
             threshold = math.nan
         if match is None or not math.isfinite(threshold):
             raise InvalidInputError(
-                f'`require` is {text!r}; it must read like "ci_low >= 0.80": value, ci_low or '
+                f'`require` is {text!r}; it must have the form "ci_low >= 0.80": value, ci_low or '
                 "ci_high, one of < <= > >= ==, and a number"
             )
         return cls(match[1], match[2], threshold)

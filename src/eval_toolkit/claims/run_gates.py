@@ -251,7 +251,7 @@ def external_diagnostic_gate(
         if comparison is None:
             found = lookup(where, path)
             reason = absence(found)
-            message = f"{name} {was(reason)}" if reason else f"{name} is there"
+            message = f"{name} {was(reason)}" if reason else f"{name} exists"
             return not reason, message, {"value": found}
         value, reason, found = number_at(where, path)
         return compared(name, value, reason, found, *comparison)

@@ -1,4 +1,4 @@
-"""Tables of cells by slice and scorer, as data and as a page."""
+"""Tables of results by slice and scorer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ def resamples_of(done: Outcome) -> list[int]:
 def blocks_page(
     done: Outcome, config: Mapping[str, Any], lead: Sequence[str], sampling: Sampling
 ) -> Page:
-    """Return the page of ``score``: the results, one table, and reasons for empty cells."""
+    """Return the page of ``score``: the results table and the reasons for empty cells."""
     payload = {
         "schema_version": "v1",
         "run_id": done.results["run_id"],
@@ -138,6 +138,6 @@ def _reasons(blocks: Blocks, names: Mapping[tuple[str, str], str]) -> list[str]:
 
 
 def short_names(files: Sequence[str]) -> str:
-    """Return the names of the files, at most the first three."""
+    """Return the first three file names and the number of the others."""
     shown = ", ".join(Path(file).name for file in files[:3])
     return shown if len(files) <= 3 else f"{shown} and {len(files) - 3} more"

@@ -32,7 +32,7 @@ def with_interval(cell: MetricResult) -> Cell:
 def failures_table(
     cells: Mapping[str, MetricResult], title: str, *, zero: str = "as zero"
 ) -> Table:
-    """Return a table of metrics with failures, with the value under each failure policy.
+    """Return a table of the metrics with failed samples, with a value per failure policy.
 
     Cells without failures are omitted. ``zero`` is the heading of the column for ``--on-error
     as_zero``.
@@ -59,7 +59,7 @@ def _under(details: Mapping[str, Any]) -> list[Cell]:
 
 
 def took(done: Any) -> str:
-    """Return the number of requests, the tokens and the cost of this command and in total."""
+    """Describe the requests, tokens and cost of this command and in total."""
     from eval_toolkit.models.servers import cost_text
 
     replayed = getattr(done, "n_replayed", 0)

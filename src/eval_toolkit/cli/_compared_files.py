@@ -22,7 +22,7 @@ from eval_toolkit.loaders.predictions import Parts, Predictions, read_prediction
 
 _HASH = "content hash"
 _SHOWN = 3
-"""Number of ids shown of each file if the files have none in common."""
+"""Number of ids shown per file if the files have no ids in common."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Joined:
     """Rows common to all systems, and how they were paired."""
 
     rows: Predictions
-    """Rows with the scores of each system, by its name."""
+    """Rows with their scores, by system name."""
     sources: tuple[str, ...]
     """File or column of each system."""
     paired_on: str
@@ -205,7 +205,7 @@ def _by_id(
     policy: str,
     columns: Sequence[Sequence[str]],
 ) -> tuple[Predictions, str, tuple[int, ...], int]:
-    """Return the joined rows, how they were paired, and the numbers of excluded rows."""
+    """Return the joined rows, how they were paired, and how many were excluded."""
     ids = []
     for side in sides:
         if side.ids is None:
@@ -245,7 +245,7 @@ def _nothing_common(
     key: str,
     columns: Sequence[Sequence[str]],
 ) -> str:
-    """Return a message with ids of each side and the options that would pair the rows."""
+    """Return a message with ids from each file and the options that would pair the rows."""
     first = set(sides[0].rows.columns[key].tolist())
     alone = [at for at, side in enumerate(sides) if first.isdisjoint(side.rows.columns[key])]
     shown = [

@@ -16,8 +16,8 @@ from eval_toolkit._internal.hashing import sha256_text
 from eval_toolkit._internal.tables import FileFormat, LabelMap, Rows, read_rows
 from eval_toolkit._internal.times import read_times
 from eval_toolkit._internal.validation import BoolArray
+from eval_toolkit.cli._messages import in_options
 from eval_toolkit.cli._options import file_options, label_options, passing
-from eval_toolkit.cli._text import in_options
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.loaders.columns import IDS, LABELS, NoUsualColumnError, label_column, named_column
 from eval_toolkit.slices import EvalSlice
@@ -109,7 +109,7 @@ data_options = passing(
         file_options,
     ),
 )
-"""Add the options of input columns and formats; the command gets ``reading``."""
+"""Add the options for input columns and formats; the command receives ``reading``."""
 
 
 def threshold_option(help_: str) -> Callable[[_Command], _Command]:

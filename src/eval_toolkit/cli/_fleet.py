@@ -1,4 +1,4 @@
-"""Options of runs that are divided: one shard, or all of them on the workers of a cluster."""
+"""Options for sharded runs: one shard, or all shards on the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -18,31 +18,32 @@ if TYPE_CHECKING:
 shard_option = click.option(
     "--shard",
     metavar="I/N",
-    help="Evaluate part I of N, chosen by the hash of each item; `merge` joins the parts.",
+    help="Evaluate only shard I of N; items are assigned by hash. `merge` joins the shards.",
 )
 _OPTIONS = (
     click.option("--backend", type=click.Choice(BACKENDS),
-                 help="Run --shards on these workers and merge them; Ray and Dask join the cluster "
-                     "at RAY_ADDRESS or DASK_SCHEDULER_ADDRESS."),
-    click.option("--shards", type=click.IntRange(1), metavar="N", help="Number of shards of --backend."),
+                 help="Run the shards with this executor and merge them; Ray and Dask connect to "
+                     "the cluster at RAY_ADDRESS or DASK_SCHEDULER_ADDRESS."),
+    click.option("--shards", type=click.IntRange(1), metavar="N",
+        help="Number of shards to run with --backend."),
     click.option("--workers", type=click.IntRange(1),
-                 help="Number of concurrent shards of --backend.  [default: one per core]"),
+                 help="Number of shards that run at the same time.  [default: one per core]"),
     click.option("--gpus", default=0, type=click.IntRange(0),
-                 help="Number of GPUs of each shard of --backend ray or dask."),
+                 help="Number of GPUs per shard (--backend ray or dask)."),
 )  # fmt: skip
 
 
 def refuse_shard(shard: str | None) -> None:
-    """Raise if one shard is to be planned."""
+    """Raise if --dry-run is combined with --shard."""
     if shard is not None:
         raise click.UsageError("--dry-run plans the whole run; remove --shard")
 
 
 def shard_folder(
-    asked: QueryOptions, shard: str | None, name: str, told: Mapping[str, Any]
+    asked: QueryOptions, shard: str | None, name: str, settings: Mapping[str, Any]
 ) -> Path | None:
-    """Return the folder of a run or of one shard of it; those of one run differ in the end."""
-    folder = asked.folder(name, told)
+    """Return the default folder of a run; the name of a shard's folder ends in ``I-of-N``."""
+    folder = asked.folder(name, settings)
     if folder is None or shard is None or asked.out is not None:
         return folder
     from eval_toolkit.runs.shards import Shard
@@ -66,4 +67,4 @@ def _fleet(backend: str | None, shards: int | None, workers: int | None, gpus: i
 
 
 fleet_options = passing("fleet", _fleet, _OPTIONS)
-"""Add the options of a cluster; the command gets ``fleet``, None without ``--backend``."""
+"""Add the options for a cluster; the command receives ``fleet``, None without ``--backend``."""

@@ -1,4 +1,4 @@
-"""Read judge verdicts and human labels from files and runs, and plan further labels."""
+"""Read judge verdicts and human labels from files and runs, and plan additional labels."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,9 +24,9 @@ _ATTEMPT = "attempt"
 _SHOWN = 5
 LABEL_RULES: tuple[LabelRule, ...] = ("ppi++", "by-verdict", "rogan-gladen", "labels-only")
 _ANY = 1e9
-"""Arbitrary half-width, for plans from which only the attainable widths are used."""
+"""Half-width for plans that are only used for their attainable widths; its value is arbitrary."""
 _DRAWN = {
-    "ppi++": "random sample; the judge helps",
+    "ppi++": "random sample, with the judge's verdicts",
     "by-verdict": "sampled by verdict (pass --by-verdict)",
     "rogan-gladen": "a separate set of labels",
     "labels-only": "random sample, human labels only",
@@ -246,8 +246,9 @@ def _numbers(
     for label in positive:
         if label not in there:
             shown = ", ".join(map(repr, sorted(there)[:_SHOWN]))
+            more = ", …" if len(there) > _SHOWN else ""
             raise InvalidInputError(
-                f"--positive {label!r} does not occur; the labels are {shown}, …"
+                f"--positive {label!r} does not occur; the labels are {shown}{more}"
             )
     found = []
     for (rows, name), column in zip(columns, texts, strict=True):
@@ -327,8 +328,8 @@ def label_plans(
 ) -> LabelPlans:
     """Return the feasible plans, and the reasons why others are not feasible.
 
-    The default width lies between the current width and the width with every row labelled, so
-    that a plan exists.
+    The default width is between the current width and the width with every row labelled, so that a
+    plan exists.
     """
     records = judged.records
     given = records.status[judged.judge] == "ok"
@@ -369,4 +370,4 @@ judged_options = passing(
         *_OPTIONS,
     ),
 )
-"""Add SOURCE and its columns; the command gets ``judged``."""
+"""Add SOURCE and its columns; the command receives ``judged``."""

@@ -77,7 +77,7 @@ class Judging:
 
 
 def judging_options(*, required: bool) -> Callable[[_Command], _Command]:
-    """Add the options of judges; the command gets ``judging``."""
+    """Add the options for judges; the command receives ``judging``."""
     judges = click.option(
         "--judge",
         "models",

@@ -26,7 +26,7 @@ def pairs_page(task: BaseTask[Any], done: Outcome, runs: Sequence[Run]) -> Page:
         for side, run in zip("AB", runs, strict=True)
     ]
     ((_, judged),) = done.judges.items()
-    orders = "both orders" if "consistent" in done.card else "one order each"
+    orders = "both orders" if "consistent" in done.card else "one order per pair"
     lead = [
         ", ".join(sides),
         (
@@ -57,7 +57,7 @@ def _cells(cell: MetricResult) -> list[CellLike]:
 
 
 def _meaning(name: str, cell: MetricResult) -> str:
-    """Describe whether the interval lies above, below or across one half."""
+    """Describe whether the interval is above or below one half, or contains it."""
     if name not in ("win", "first_position") or cell.ci is None:
         return cell.reason or ""
     above, below = {

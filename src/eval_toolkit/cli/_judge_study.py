@@ -15,9 +15,9 @@ from eval_toolkit.cli._human_labels import (
     judged_options,
     label_plans,
 )
+from eval_toolkit.cli._messages import in_options
 from eval_toolkit.cli._options import Sampling, output_options, sampling_options
-from eval_toolkit.cli._show import Output
-from eval_toolkit.cli._text import in_options
+from eval_toolkit.cli._output import Output
 from eval_toolkit.inference import BootstrapCI, CorrectedRate, ProportionInterval
 
 METHODS = ("ppi++", "ppi", "rogan-gladen", "labels-only", "raw")
@@ -39,7 +39,7 @@ _AGREEMENT = {
     "bias": "bias, judge minus human",
 }
 _MOST_CLASSES = 8
-"""Maximum number of classes of printed confusion matrices."""
+"""Maximum number of classes for which confusion matrices are printed."""
 
 
 @click.command()
@@ -108,7 +108,7 @@ class _StudyResult:
     sampling: Sampling
 
     def page(self) -> Page:
-        """Return the page: the corrected rate, the agreement, and plans for further labels."""
+        """Return the page: the corrected rate, the agreement, and plans for additional labels."""
         found, plans = self.found, self.next_labels
         lead = [
             (
@@ -129,7 +129,7 @@ class _StudyResult:
         chosen = self.found.corrected.method
         names = [chosen, *(name for name in self.found.estimates if name != chosen)]
         rows: Rows = [[name, *_rate(self.found.estimates[name]), _WORDS[name]] for name in names]
-        return Table(["method", "rate", "interval", "width", "what it is"], rows, "the rate")
+        return Table(["method", "rate", "interval", "width", "description"], rows, "the rate")
 
     def _agreement(self) -> Table:
         rows: Rows = [
@@ -168,9 +168,9 @@ class _StudyResult:
 def _against_raw(found: JudgeStudy) -> str:
     raw, chosen = found.corrected.raw, found.corrected
     if chosen.method == "raw":
-        return "which gives no information about the judge's errors"
+        return "so they give no information about the judge's errors"
     where = "inside" if chosen.ci_low <= raw <= chosen.ci_high else "outside"
-    return f"the uncorrected rate {number(raw)} lies {where} its interval"
+    return f"the uncorrected rate {number(raw)} is {where} its interval"
 
 
 def _estimate(rate: CorrectedRate) -> Estimate:

@@ -106,7 +106,8 @@ class NamedCheck(_Named):
         for split, rows in (found.drop_indices or {}).items():
             if split not in splits:
                 self._fails(
-                    f"it returned rows of {split!r}, which is not a split; the splits are {', '.join(splits)}"
+                    f"it returned rows of {split!r}, which does not exist; the splits are "
+                    f"{', '.join(splits)}"
                 )
             n = len(splits[split].y_true)
             for row in rows:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from eval_toolkit.cli._messages import say
 from eval_toolkit.cli._query_options import ONLY_RANKED, QueryOptions
-from eval_toolkit.cli._text import say
 
 
 def run_each(context: click.Context, models: Sequence[str], asked: QueryOptions) -> None:

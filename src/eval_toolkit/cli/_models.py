@@ -11,17 +11,20 @@ from typing import Any, TypeVar
 import click
 
 from eval_toolkit._internal.files import parse_json, parse_toml
-from eval_toolkit.cli._text import say
+from eval_toolkit.cli._messages import say
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.models.loading import full_name, load_model, model_spec
-from eval_toolkit.models.servers import user_server
+from eval_toolkit.models.servers import HTTP_KINDS, user_server
 from eval_toolkit.protocols import Model
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 PRICES = "eval_toolkit.prices"
 """Key of the click context's ``meta`` with the prices given by the user."""
+_OPENAI = "eval_toolkit.openai"
+"""Key with whether the command names an OpenAI-compatible model, which --base-url is then for."""
 _AT = ("base_url", "api_key_env")
-_ADDRESS = re.compile(r"""\bbase_url\s*=\s*["']?([^"'\s,}]+)""")
+_HOSTED = re.compile(rf"\b(?:{'|'.join(kind for kind in HTTP_KINDS if kind != 'openai')}):")
+_ADDRESS = re.compile(r"""\bbase_url\s*=\s*\[?\s*["']?([^"'\s,}\]]+)""")
 
 
 @dataclass(frozen=True)
@@ -37,28 +40,34 @@ class ModelChoice:
 
 
 _HTTP = (
-    click.option("--base-url", metavar="URL", help="openai: base URL of the server, ending in /v1, also for judges.  [default: $OPENAI_BASE_URL, else OpenAI]"),
+    click.option("--base-url", metavar="URL", multiple=True, callback=lambda _, __, urls: _one_or_all(urls), help="HTTP models: base URL of the server, for openai: ending in /v1; also for judges openai:NAME. Repeatable: each request goes to the least loaded of several servers of the same model.  [default: $OPENAI_BASE_URL, else the service itself]"),
     click.option(
-        "--api-key-env", metavar="NAME", help="openai: environment variable with the API key."
+        "--api-key-env", metavar="NAME", help="HTTP models: environment variable with the API key."
     ),
-    click.option("--model-id", metavar="NAME", help="openai: identity of the model in place of its address, for runs and caches that continue at another server."),
+    click.option("--model-id", metavar="NAME", help="openai: name that identifies the model "
+        "instead of its URL, so that runs and caches stay valid on another server."),
     click.option("--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True),
-                 metavar="S", help="openai: timeout of a request in seconds."),
-    click.option("--max-tries", type=click.IntRange(1), help="openai: maximum number of tries per request."),
+                 metavar="S", help="HTTP models: timeout of one request in seconds; between tokens if streamed."),
+    click.option("--max-tries", type=click.IntRange(1), help="HTTP models: maximum number of tries per request."),
     click.option("--rpm", "requests_per_minute", type=click.IntRange(1),
-                 help="openai: maximum number of requests per minute."),
+                 help="HTTP models: maximum number of requests per minute."),
     click.option("--tpm", "tokens_per_minute", type=click.IntRange(1),
-                 help="openai: maximum number of tokens per minute."),
-    click.option("--prices", metavar="IN,OUT|FILE", help="openai: prices per million input and output tokens in USD (IN,OUT,CACHED,REASONING if those differ), or a TOML file with `currency` and [models]; also for judges and stored answers."),
+                 help="HTTP models: maximum number of tokens per minute."),
+    click.option("--prices", metavar="IN,OUT|FILE", help="HTTP models: prices per million input and output tokens in USD (IN,OUT,CACHED,REASONING if those differ), or a TOML file with `currency` and [models]; also for judges and stored answers."),
     click.option("--max-cost", type=click.FloatRange(min=0, min_open=True), metavar="AMOUNT",
-                 help="openai: maximum cost of this command, judges included; needs --prices. Finished answers are kept."),
+                 help="HTTP models: maximum cost of this command, judges included; needs --prices. Finished answers are kept."),
     click.option("--max-tokens-total", type=click.IntRange(1), metavar="N",
-                 help="openai: maximum number of tokens of all prompts and answers of this command, judges included."),
+                 help="HTTP models: maximum number of tokens of all prompts and answers of this command, judges included."),
 )  # fmt: skip
 
 
+def _one_or_all(urls: tuple[str, ...]) -> str | tuple[str, ...] | None:
+    """Return an address, several, or None."""
+    return urls if len(urls) > 1 else next(iter(urls), None)
+
+
 def model_options(command: _Command) -> _Command:
-    """Add the options of HTTP models and ``--model-arg``; the command gets ``choose``."""
+    """Add the options for HTTP models and ``--model-arg``; the command receives ``choose``."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -78,6 +87,10 @@ def model_options(command: _Command) -> _Command:
         if max_cost is not None and not (prices or "prices" in options):
             raise click.UsageError("--max-cost needs --prices IN,OUT or --prices FILE")
         arguments = read_arguments(kwargs.pop("model_args"))
+        # Also while the command runs once for each of its models: what all of them are.
+        meta = click.get_current_context().meta
+        named = any("openai:" in text for text in _texts((args, kwargs)))
+        meta[_OPENAI] = meta.get(_OPENAI, False) or named
 
         def choose(
             given: str, among: Sequence[str] = (), *, concurrency: int | None = None
@@ -91,7 +104,8 @@ def model_options(command: _Command) -> _Command:
             if http:
                 kind, which, own = model_spec(name)
                 name = f"{kind}:{which}"
-            elsewhere = "base_url" in options and "base_url" in own
+            beside = meta[_OPENAI] and not name.startswith("openai:")
+            elsewhere = "base_url" in options and ("base_url" in own or beside)
             left_out = _AT if elsewhere else ()  # the key belongs to --base-url
             shared = {n: v for n, v in options.items() if n not in left_out}
             return ModelChoice(name, {**told, **({} if apart else shared), **arguments, **own})
@@ -112,7 +126,7 @@ def model_options(command: _Command) -> _Command:
 
 
 def server_options(command: _Command) -> _Command:
-    """Add the address, the key and the prices, for commands that only query judges."""
+    """Add the options for the URL, the key and the prices, for commands that only query judges."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -141,7 +155,7 @@ def _server(
     max_cost: float | None,
     max_tokens_total: int | None,
 ) -> AbstractContextManager[None]:
-    """Return a context in which models without an address use the user's server."""
+    """Return a context in which models without a URL use the user's server."""
     listed = None
     if prices is not None:
         from eval_toolkit.models.prices import Prices, read_prices
@@ -155,21 +169,22 @@ def _server(
 
         currency = "USD" if listed is None else listed.currency
         spending = Spending(max_cost, currency, max_tokens_total)
-    mentioned = _ADDRESS.findall(" ".join(_texts((args, kwargs))))
-    tell = _nobody if kwargs.get("dry_run") or kwargs.get("replay") else _teller()
+    texts = [text for text in _texts((args, kwargs)) if not _HOSTED.search(text)]
+    mentioned = _ADDRESS.findall(" ".join(texts))
+    tell = _ignore if kwargs.get("dry_run") or kwargs.get("replay") else _print_once()
     return user_server(options, mentioned=mentioned, tell=tell, prices=listed, spending=spending)
 
 
 def is_http(name: str) -> bool:
     """Return whether a model is queried over HTTP."""
-    return name.startswith("openai:")
+    return name.partition(":")[0] in HTTP_KINDS and ":" in name
 
 
-def _nobody(message: str) -> None:
-    """Print nothing, since no request is sent."""
+def _ignore(message: str) -> None:
+    """Ignore a message, since no request is sent."""
 
 
-def _teller() -> Callable[[str], None]:
+def _print_once() -> Callable[[str], None]:
     """Return a function that prints each message once on standard error."""
     said: set[str] = set()
 
@@ -193,7 +208,7 @@ def _texts(given: Any) -> Iterator[str]:
 
 
 def _pair(text: str) -> tuple[float, ...] | None:
-    """Return two to four prices; None if the text is the name of a file."""
+    """Return two to four prices, or None if the value is a file name."""
     if text.lower().endswith(".toml") or Path(text).is_file():
         return None
     try:

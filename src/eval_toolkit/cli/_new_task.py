@@ -1,4 +1,4 @@
-"""``eval-toolkit tasks new``: a task file with comments, made from a table of questions."""
+"""``eval-toolkit tasks new``: write a commented task file for a table of questions."""
 
 import json
 from pathlib import Path
@@ -8,8 +8,8 @@ import click
 
 from eval_toolkit._internal.files import replace_atomic
 from eval_toolkit._internal.words import one_line
+from eval_toolkit.cli._messages import say
 from eval_toolkit.cli._suggestions import next_line
-from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.tasks.questions import Columns, guess_columns
 from eval_toolkit.tasks.reading import read_rows
@@ -35,15 +35,22 @@ def new(
     file = Path(questions)
     target = Path(out) if out else file.with_name(f"{file.name.partition('.')[0]}.toml")
     if target.exists() and not overwrite:
-        raise InvalidInputError(f"{target}: exists already; pass --overwrite, or --out FILE")
+        raise InvalidInputError(f"{target}: already exists; pass --overwrite, or --out FILE")
     rows = read_rows(file, "test")
     if not rows:
         raise InvalidInputError(f"{file}: has no questions")
     found = guess_columns(rows, prompt=prompt, answer=answer, place=str(file))
     data = file.name if target.parent.resolve() == file.parent.resolve() else str(file.resolve())
     text = _text(found, target.stem, data, prompt or f"{{{found.question}}}", list(rows[0]))
+    try:
+        content = text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InvalidInputError(
+            f"{file}: the name of a column or --prompt contains an unpaired surrogate, which a task "
+            "file cannot contain; rename it"
+        ) from None
     with replace_atomic(target) as temporary:
-        temporary.write_text(text, "utf-8")
+        temporary.write_bytes(content)
     say(f"{target}: {len(rows):,} questions; {found.told()}")
     say(next_line("run", target, "--model", "openai:NAME", "--base-url", "URL"))
 
@@ -52,16 +59,20 @@ def _text(found: Columns, name: str, data: str, prompt: str, columns: list[str])
     """Return the content of the task file."""
     fields = one_line(", ".join(f"{{{column}}}" for column in columns))
     lines = [
-        "# A task: what is asked, and how answers are graded. All keys: docs/language_models.md",
+        "# A task: its questions, and how answers are graded. All keys: docs/language_models.md",
         "[task]",
         _line("name", name),
-        _line("data", data, "beside this file; also CSV, JSON, Parquet, Excel"),
+        _line("data", data, "in the folder of this file; also CSV, JSON, Parquet, Excel"),
         _line("id", found.id, "id of each question; by default a hash of its content"),
         _line("subject", found.subject, "also report results by subject", example="category"),
         _line(
             "group", found.group, "questions of one group are not independent", example="passage"
         ),
-        *([_line("context", [found.grader], "the grader of an item")] if found.grader else []),
+        *(
+            [_line("context", [found.grader], "column with the grader of each item")]
+            if found.grader
+            else []
+        ),
         "",
         "[prompt]",
         _line("instruction", prompt, f"the columns are {fields}"),
@@ -71,16 +82,16 @@ def _text(found: Columns, name: str, data: str, prompt: str, columns: list[str])
     ]
     if found.choices is not None:
         lines += [
-            _line("choices", _field(found.choices), "lettered below the question"),
-            _line("style", "mc_completion", 'the answer is generated; "mc" scores the letters'),
+            _line("choices", _field(found.choices), "listed with letters below the question"),
+            _line("style", "mc_completion", 'generates the answer; "mc" scores the letters'),
             _line("answer_is", found.answer_is, "text, letter, index (from 0) or number (from 1)"),
         ]
     lines += [
-        _line("answer", found.answer, "the reference; a text or a list of texts"),
+        _line("answer", found.answer, "the reference: a string or a list of strings"),
         "",
         "[decoding]",
-        _line("max_tokens", None, "longest answer", example=256),
-        _line("stop", None, "ends an answer", example=["\n\n"]),
+        _line("max_tokens", None, "maximum length of an answer", example=256),
+        _line("stop", None, "stop sequence", example=["\n\n"]),
         "",
         "[graders.match]  # depends on the item: its column grader, else choices, number or text",
         "# [graders.includes]  # others: eval-toolkit graders list",

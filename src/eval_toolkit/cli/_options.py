@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from eval_toolkit._internal.words import intervals_made
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.runs.specs import SummarySpec
 
 if TYPE_CHECKING:
@@ -88,9 +88,7 @@ _COLUMNS = (
             "as message_id."
         ),
     ),
-    click.option(
-        "--no-id", is_flag=True, help="Rows have no ids, even if a column is named like an id."
-    ),
+    click.option("--no-id", is_flag=True, help="Ignore id columns: the rows have no ids."),
 )
 _ROWS = (
     click.option(
@@ -105,7 +103,7 @@ _ROWS = (
     click.option(
         "--drop-missing",
         is_flag=True,
-        help="Exclude rows without label, score, group or id, and report their number.",
+        help="Drop rows with a missing label, score, group or id, and report their number.",
     ),
     click.option(
         "--scale",
@@ -122,8 +120,8 @@ _LABELS = (
         "--labels",
         metavar="NEG,POS",
         help=(
-            "Negative and positive label, if labels are strings; not needed for 0 and 1 or true"
-            " and false."
+            "Negative and positive label, if labels are strings other than 0 and 1 or true and "
+            "false."
         ),
     ),
 )
@@ -149,7 +147,7 @@ _BY = click.option(
     "--by",
     metavar="COLUMN",
     multiple=True,
-    help="Slice column: report each of its values. Repeatable.",
+    help="Slice column: report results for each of its values. Repeatable.",
 )
 
 
@@ -159,7 +157,7 @@ def passing(
     options: Sequence[Callable[[Any], Any]] = (),
     taken: Iterable[str] | None = None,
 ) -> Callable[[_Command], _Command]:
-    """Add options to a command, which gets what is made of their values as one argument.
+    """Add options to a command, which receives what is made of their values as one argument.
 
     Parameters
     ----------
@@ -190,14 +188,14 @@ def passing(
 
 
 def label_options(command: _Command) -> _Command:
-    """Add the options of class labels; the command gets ``labels``."""
+    """Add the options for class labels; the command receives ``labels``."""
     from eval_toolkit._internal.tables import LabelMap
 
     return passing("labels", LabelMap.of, _LABELS)(command)
 
 
 def file_options(command: _Command) -> _Command:
-    """Add the options of file formats; the command gets ``file_format``."""
+    """Add the options for file formats; the command receives ``file_format``."""
     from eval_toolkit._internal.tables import FileFormat
 
     def read(quoting: bool, header: str | None, separator: str | None, decimal: str | None) -> Any:
@@ -212,7 +210,7 @@ def file_options(command: _Command) -> _Command:
 
 
 def column_options(*, by: bool = True) -> Callable[[_Command], _Command]:
-    """Add the options of input columns; the command gets ``wanted``."""
+    """Add the options for input columns; the command receives ``wanted``."""
     from eval_toolkit.loaders.columns import Wanted
 
     def read(*, no_id: bool, **taken: Any) -> Wanted:
@@ -227,7 +225,7 @@ def column_options(*, by: bool = True) -> Callable[[_Command], _Command]:
 
 
 def sampling_options(*, methods: bool, backends: bool = False) -> Callable[[_Command], _Command]:
-    """Add the options of the intervals; the command gets ``sampling``."""
+    """Add the options for the intervals; the command receives ``sampling``."""
     chosen = (*((_METHOD,) if methods else ()), *(_BACKENDS if backends else ()))
     # A command may have an option of its own with one of the other names.
     own = ("confidence", "n_resamples", "seed", *(("method",) if methods else ()))
@@ -280,8 +278,8 @@ direction_options = passing(
             metavar="METRIC",
             multiple=True,
             help=(
-                "Treat higher values of this metric or column as better, whatever its name or "
-                "its log says. Repeatable."
+                "Treat higher values of this metric or column as better, regardless of its name or "
+                "log. Repeatable."
             ),
         ),
         click.option(
@@ -293,7 +291,7 @@ direction_options = passing(
         ),
     ),
 )
-"""Add ``--lower-is-better`` and ``--higher-is-better``; the command gets ``higher_is_better``."""
+"""Add the options for directions; the command receives ``higher_is_better``."""
 _METHOD = click.option(
     "--method",
     type=click.Choice(METHODS, case_sensitive=False),
@@ -311,7 +309,7 @@ _BACKENDS = (
     click.option(
         "--workers",
         type=click.IntRange(1),
-        help="Number of concurrent tasks of --backend.  [default: one per core]",
+        help="Number of parallel workers of --backend.  [default: one per core]",
     ),
 )
 
@@ -334,7 +332,7 @@ _FORMS = (
     click.option("--html", "as_html", is_flag=True, help="Print one self-contained HTML page."),
 )
 form_options = passing("output", Output.of, _FORMS, ("as_json", "as_md", "as_html"))
-"""Add ``--json``, ``--md`` and ``--html``; the command gets ``output``."""
+"""Add ``--json``, ``--md`` and ``--html``; the command receives ``output``."""
 output_options = passing(
     "output",
     Output.of,
@@ -348,4 +346,4 @@ output_options = passing(
         ),
     ),
 )
-"""Add the output formats and ``--out``; the command gets ``output``."""
+"""Add the output formats and ``--out``; the command receives ``output``."""

@@ -10,7 +10,9 @@ from eval_toolkit._internal.display import Number, Page, Rows, Table
 from eval_toolkit._internal.display import Share as ShareCell
 from eval_toolkit.analysis import variance_study
 from eval_toolkit.cli._human_labels import LABEL_RULES, Judged, judged_options, label_plans
+from eval_toolkit.cli._messages import in_options
 from eval_toolkit.cli._options import output_options
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._planning import (
     Above,
     Share,
@@ -23,8 +25,6 @@ from eval_toolkit.cli._planning import (
     power_option,
     width_option,
 )
-from eval_toolkit.cli._show import Output
-from eval_toolkit.cli._text import in_options
 from eval_toolkit.errors import InfeasibleError, InvalidInputError
 from eval_toolkit.inference import AttemptsDesign, VarianceComponents
 from eval_toolkit.runs import Run
@@ -47,7 +47,7 @@ _RUN = "run"
     "methods",
     multiple=True,
     type=click.Choice(LABEL_RULES),
-    help="Method that uses the labels; all by default. Repeatable.",
+    help="Estimation method to plan for; all by default. Repeatable.",
 )
 @confidence_option
 @output_options
@@ -90,7 +90,7 @@ def labels(judged: Judged, width: float, methods: Any, confidence: float, output
     "--item-sd",
     required=True,
     type=click.FloatRange(0),
-    help="Standard deviation between items: of their true means, or of the true differences.",
+    help="Standard deviation between items, of their true means or true differences.",
 )
 @click.option(
     "--within-sd",
@@ -184,11 +184,11 @@ def _attempts_page(
     first, chance = rows[0], f"with power {percent(assumed['power'])}"
     each = f"{first['attempts']} attempts each" if first["attempts"] > 1 else "one attempt each"
     if effect is None:
-        lead = f"{items:,} items, {each}, show a difference of {first['effect']:.3g} {where}"
+        lead = f"{items:,} items, {each}, detect a difference of {first['effect']:.3g} {where}"
         header = ["attempts per item", "smallest difference"]
         cells: Rows = [[row["attempts"], Number(row["effect"], ".4f")] for row in rows]
     else:
-        lead = f"{first['n']:,} items, {each}, to find a difference of {effect:g} {where}"
+        lead = f"{first['n']:,} items, {each}, to detect a difference of {effect:g} {where}"
         header = ["attempts per item", "items", "answers in total"]
         cells = [[row["attempts"], row["n"], row["n_answers"]] for row in rows]
     tables = [Table(header, cells), assumed_table(payload["assumed"])]
@@ -310,7 +310,7 @@ def _variance_page(found: VarianceComponents, buys: Any, payload: dict[str, Any]
     ]
     tables = [
         Table(["source", "variance", "SD", "share"], parts, "sources of the variance of one value"),
-        Table(["", "new SE", "saved", "cost", "reduction per unit cost"], bought, "what to buy"),
+        Table(["", "new SE", "saved", "cost", "reduction per unit cost"], bought, "additions"),
     ]
     spread = {name: math.sqrt(found.components[name]) for name in ("item", "attempt")}
     notes = [

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from eval_toolkit._internal.display import Number, Page, Table
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.inference import SampleSize
 
 Between = click.FloatRange(0, 1, min_open=True, max_open=True)
@@ -17,7 +17,7 @@ _NOT_ASSUMED = ("as_json", "as_md", "as_html", "out")
 
 
 def groups_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of grouped rows."""
+    """Add the options for grouped rows."""
     size = click.option(
         "--group-size",
         type=click.FloatRange(1),

@@ -18,9 +18,9 @@ from eval_toolkit._internal.display.progress import ProgressBar
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit._internal.words import one_line
 from eval_toolkit.cli._exit import EXIT_FAILED
+from eval_toolkit.cli._messages import in_options, say
 from eval_toolkit.cli._options import form_options, passing
-from eval_toolkit.cli._show import Output
-from eval_toolkit.cli._text import in_options, say
+from eval_toolkit.cli._output import Output
 from eval_toolkit.errors import ArtifactError, ModelError
 from eval_toolkit.models.runner import Progress
 from eval_toolkit.models.servers import cost_text
@@ -28,7 +28,7 @@ from eval_toolkit.runs.open import JOURNAL
 
 _RUNS = Path("runs")
 ONLY_RANKED = "eval_toolkit.only_ranked"
-"""Key in a command's context: omit the pages of single runs, for formats with one document."""
+"""Key in a command's context: omit the pages of individual runs in single-document formats."""
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 reasoning_option = click.option(
     "--reasoning-tags",
@@ -55,11 +55,11 @@ class QueryOptions:
     stored: bool
     quiet: bool
 
-    def folder(self, name: str, told: Mapping[str, Any]) -> Path | None:
+    def folder(self, name: str, settings: Mapping[str, Any]) -> Path | None:
         """Return the run folder: ``--out``, or a folder name derived from the request."""
         if not self.stored:
             return None
-        return Path(self.out) if self.out else kept_folder(name, told)
+        return Path(self.out) if self.out else kept_folder(name, settings)
 
 
 _OPTIONS = (
@@ -71,12 +71,12 @@ _OPTIONS = (
                  type=click.FloatRange(0, 1, min_open=True, max_open=True)),
     click.option("--concurrency", type=click.IntRange(1), help="Number of concurrent requests."),
     click.option("--patience", type=click.FloatRange(min=0), metavar="MINUTES",
-                 help="How long to wait for a server that is away; then exit with 3.  [default: 30 "
-                     "if it has answered before]"),
+                 help="How long to wait for an unavailable server before exiting with code 3.  "
+                     "[default: 30 if the server has responded before]"),
     click.option("--cache", type=click.Path(dir_okay=False), help="SQLite file that caches answers."),
     click.option("--out", type=click.Path(file_okay=False), metavar="FOLDER",
-                 help="Folder of the run; run the same command again to resume.  [default: "
-                     "below runs/]"),
+                 help="Run folder; run the same command again to resume.  [default: "
+                     "a folder below runs/]"),
     click.option("--no-store", is_flag=True, help="Write nothing."),
     form_options,
     click.option("--quiet", is_flag=True, help="Do not show progress on standard error."),
@@ -112,16 +112,16 @@ asking_options = passing(
         *("out", "no_store", "output", "quiet"),
     ),
 )
-"""Add the options shared by commands that query models; the command gets ``asked``."""
+"""Add the options shared by commands that query models; the command receives ``asked``."""
 
 
-def kept_folder(name: str, told: Mapping[str, Any]) -> Path:
+def kept_folder(name: str, settings: Mapping[str, Any]) -> Path:
     """Return a folder name derived from a request; equal requests have equal names.
 
-    ``name`` is a readable prefix, and ``told`` contains everything that determines the answers.
+    ``name`` is a readable prefix, and ``settings`` contains everything that determines the answers.
     """
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:80]
-    return _RUNS / f"{plain}-{sha256_text(canonical_json(told))[:8]}"
+    return _RUNS / f"{plain}-{sha256_text(canonical_json(settings))[:8]}"
 
 
 @contextlib.contextmanager
@@ -135,8 +135,8 @@ def progress_bar(
     if quiet or sys.stderr is None:
         yield None
         return
-    told = functools.partial(say, err=True)
-    with ProgressBar(told, begins, cost_text) as bar:
+    show_line = functools.partial(say, err=True)
+    with ProgressBar(show_line, begins, cost_text) as bar:
         yield bar
 
 
@@ -164,15 +164,20 @@ def resumable(folder: Path | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C, so that requests under way may end."""
+    """Treat SIGTERM like Ctrl-C, so that pending requests can finish."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # after "&" in a shell script
+    if ignored:  # asyncio only ends tasks if the signal has its default handler
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+        if ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _disk_failed(error: BaseException | None) -> bool:

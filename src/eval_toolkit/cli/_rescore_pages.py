@@ -6,7 +6,7 @@ from dataclasses import replace
 from eval_toolkit._internal.display import Page
 from eval_toolkit.cli._blocks import blocks_page, resamples_of
 from eval_toolkit.cli._options import Sampling
-from eval_toolkit.cli._show import progress
+from eval_toolkit.cli._output import progress
 from eval_toolkit.runs import Outcome, Results, Run, rescore
 
 
@@ -20,7 +20,7 @@ def rescored_rows(
     *,
     command: str = "score",
 ) -> tuple[Outcome, Page]:
-    """Recompute the summary of a run from its records; return the results and their page."""
+    """Recompute the summary of a run from its records; return the results and the page."""
     source = run if isinstance(run, Run) else Run.open(run)
     pooled = command == "score"  # a single table of rows, as if read from a file
     done = rescore(
@@ -51,11 +51,11 @@ def rescored_rows(
 
 
 def rescored_page(done: Outcome) -> Page:
-    """Return the page of a run without a specific page for its kind."""
+    """Return the default page, for kinds of runs without their own."""
     cells = Results.of(done.results)
     return Page("rescored", done.to_dict(), (), [cells._as_table()], [*done.notes, *_kept(done)])
 
 
 def _kept(done: Outcome) -> list[str]:
-    """Return where the new run was stored, if it was."""
+    """Return a note with the folder of the new run, if it was stored."""
     return [] if done.run is None else [f"run {done.run.path}"]

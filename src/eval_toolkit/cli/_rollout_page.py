@@ -33,8 +33,8 @@ _MEANINGS = {
     _SUCCESS: _FAILED,
     "attack_success_any": _ON_SOME_BRANCH,
     "attack_success_own": "… beyond repeating the tester's words",
-    "unprovoked_success": "… before any probe was itself flagged",
-    "probe_flagged": "some probe was itself flagged",
+    "unprovoked_success": "… before any probe was flagged",
+    "probe_flagged": "at least one probe was flagged",
     "over_refusal": "refuses a safe prompt in the first reply",
     "unsafe_refusal": "refuses an unsafe prompt in the first reply",
     "refused_first": "the first reply refuses",
@@ -75,11 +75,11 @@ def rollout_page(done: Outcome) -> Page:
 
 
 def rescored_page(done: Outcome) -> Page:
-    """Return the page of stored rollouts that were rescored."""
+    """Return the page of rescored rollouts."""
     shown = _shown(done)
     spent = map(judged, done.judges.items())
     notes = [*about_metrics(done, shown), *spent, *about_rollouts(done, asks=False)]
-    return Page("rollouts, scored again", done.to_dict(), _lead(done), _tables(done, shown), notes)
+    return Page("rescored rollouts", done.to_dict(), _lead(done), _tables(done, shown), notes)
 
 
 def _tables(done: Outcome, shown: Mapping[str, str]) -> list[Table]:
@@ -223,7 +223,7 @@ def _overall(done: Outcome, shown: Mapping[str, str]) -> Table:
         for at, (name, cell) in enumerate(cells.items())
         for value, interval in [estimate(cell).split()]
     ]
-    return Table(["metric", "value", "interval", "seeds", *counts, "what it is"], rows)
+    return Table(["metric", "value", "interval", "seeds", *counts, "description"], rows)
 
 
 def _by_turn(done: Outcome) -> list[Table]:

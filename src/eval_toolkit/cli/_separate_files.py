@@ -9,8 +9,8 @@ import click
 from eval_toolkit._internal import tables
 from eval_toolkit._internal.display import Page
 from eval_toolkit.cli._exit import EXIT_USAGE, EvidenceSaysNo
-from eval_toolkit.cli._show import Output, progress
-from eval_toolkit.cli._text import in_options
+from eval_toolkit.cli._messages import in_options
+from eval_toolkit.cli._output import Output, progress
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.leakage import LeakageReport
 from eval_toolkit.loaders.columns import NoUsualColumnError

@@ -13,19 +13,19 @@ from eval_toolkit._internal.display import CellLike, Number, Page, Rows, Status,
 from eval_toolkit.cli._cells import estimate, with_interval
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._tasks import load_chosen_task, whole_task_options
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.tasks.base import BaseTask
 
 if TYPE_CHECKING:
-    from eval_toolkit.tasks.overlaps import Contamination, ContaminationEffect
-    from eval_toolkit.tasks.shots import FewshotLeakage
+    from eval_toolkit.tasks.fewshot_leaks import FewshotLeakage
+    from eval_toolkit.tasks.ngram_contamination import Contamination, ContaminationEffect
 
 _PARTS = ("question", "choices", "answer")
 _SHOWN = 10
 _TEXTS = re.compile(r"\.(txt|csv|tsv|jsonl|ndjson|json|parquet|pq)(\.gz)?$")
-"""File patterns searched in a folder of texts."""
+"""File patterns read from a corpus folder."""
 
 
 @click.command()
@@ -36,12 +36,12 @@ _TEXTS = re.compile(r"\.(txt|csv|tsv|jsonl|ndjson|json|parquet|pq)(\.gz)?$")
     multiple=True,
     metavar="PATH",
     help=(
-        "Texts on which a model may have been trained: txt, CSV, TSV, JSONL, Parquet, or a "
-        "folder of such files. Repeatable."
+        "Possible training data of the model: txt, CSV, TSV, JSONL or Parquet, or a folder of "
+        "such files. Repeatable."
     ),
 )
 @click.option(
-    "--corpus-text", default="text", show_default=True, help="Text column of CORPUS tables."
+    "--corpus-text", default="text", show_default=True, help="Text column in CORPUS tables."
 )
 @click.option(
     "--ngram",
@@ -99,7 +99,7 @@ def check(
     \b
     eval-toolkit tasks check gsm8k --data test.jsonl --corpus 'pile/*.jsonl' --fewshot 5
     """  # noqa: D301
-    from eval_toolkit.tasks.shots import fewshot_leakage
+    from eval_toolkit.tasks.fewshot_leaks import fewshot_leakage
 
     chosen = load_chosen_task(task, options)
     if not corpus and not chosen.num_fewshot:
@@ -150,7 +150,7 @@ def _in_corpus(
     corpus_text: str,
 ) -> "Contamination":
     from eval_toolkit.leakage import NgramContaminationCheck
-    from eval_toolkit.tasks.overlaps import contamination
+    from eval_toolkit.tasks.ngram_contamination import contamination
 
     looked = NgramContaminationCheck(
         list(files), n=ngram, threshold=threshold, reference_col=corpus_text
@@ -215,7 +215,7 @@ class _CheckResult:
                     leaked - shown,
                     "as a few-shot example",
                 ),
-                ("answers given by their own examples", "info", len(shots.answer_in_shots), said),
+                ("items answered by their own examples", "info", len(shots.answer_in_shots), said),
             )
             lines += [_Finding(*row[:3], shots.n_items, row[3]) for row in rows]
         return lines
@@ -294,7 +294,7 @@ class _CheckResult:
                     "--ngram includes them"
                 )
             if corpus.flagged_ids:
-                notes.append("text shared by all prompts counts too: inspect the matches")
+                notes.append("text shared by all prompts also matches: inspect the matches")
             if corpus.rate.ci is not None:
                 notes.append(f"rate in the corpus {estimate(corpus.rate)}")
         else:

@@ -33,7 +33,7 @@ def estimate_page(
     *,
     stops: bool = False,
 ) -> Page:
-    """Return the page of a dry run; ``stops`` tells whether a rule may end the run early."""
+    """Return the page of a dry run; ``stops`` states whether the run may stop early."""
     most = planned.completion_tokens
     rows: list[tuple[str, CellLike]] = [
         ("samples", planned.n_samples),
@@ -42,7 +42,7 @@ def estimate_page(
         ("completion tokens, at most", "no limit set" if most is None else most),
     ]
     if planned.cost is not None:
-        what = "of the prompts alone" if most is None else "at most"
+        what = "for the prompts only" if most is None else "at most"
         rows.append((f"cost, {what}", cost_text(planned.cost)))
     for name, told in judging.items():
         rows.append((f"requests to the judge {name}", told["requests"]))
@@ -65,7 +65,7 @@ def estimate_page(
         )
     if stops:
         notes.append("upper bound: the run may stop early")
-    lead = [f"task {task.NAME}: dry run, nothing was asked"]
+    lead = [f"task {task.NAME}: dry run, no request was sent"]
     payload = {"task": task.NAME, **planned.to_dict()}
     if judging:
         payload["judges"] = {name: told["requests"] for name, told in judging.items()}
@@ -148,7 +148,7 @@ def _counted(done: Outcome, config: Mapping[str, Any]) -> str:
 
 
 def _n_cut(done: Outcome) -> str:
-    """Return the number of answers that are not whole by finish reason; "" without any."""
+    """Return the number of truncated answers by finish reason, or an empty string."""
     cut = done.results.get("cut_answers") or {}
     return ", ".join(f"{n:,} cut ({name})" for name, n in cut.items() if name != "empty")
 

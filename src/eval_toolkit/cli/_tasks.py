@@ -30,12 +30,13 @@ _OPTIONS = {
     )),
     "system": click.option("--system", metavar="TEXT", help="System message; columns in braces as in --prompt."),
     "answer": click.option("--answer", metavar="COLUMN", help="Column with the reference, if its name is not recognised."),
-    "by": click.option("--by", metavar="COLUMN", help="Column of subjects, reported apart; for tables of questions and task files."),
-    "revision": click.option("--revision", help="Commit of a dataset on the hub."),
+    "by": click.option("--by", metavar="COLUMN", help="Column of subjects, for results by "
+        "subject; only for tables of questions and task files."),
+    "revision": click.option("--revision", help="Commit of a dataset on the Hugging Face Hub."),
     "seed": click.option("--seed", type=click.IntRange(0),
                          help=(
-                             "Random seed of the examples, the order and the sampling. "
-                             "[default: 42]"
+                             "Random seed for the examples, the order and the sampling. [default: "
+                             "42]"
                          )),
     "allow_code": click.option("--allow-code", is_flag=True, default=None,
                                help="Allow Python code named by a task file: modules, !function."),
@@ -55,10 +56,10 @@ def _task(subjects: Sequence[str], **options: Any) -> dict[str, Any]:
 
 
 task_options = passing("options", _task, (*_OPTIONS.values(),), _OPTIONS)
-"""Add the options of a task and its items; the command gets them as ``options``."""
+"""Add the options for a task and its items; the command receives them as ``options``."""
 _WHOLE = {name: option for name, option in _OPTIONS.items() if name not in (*_OF_ITEMS, "by")}
 whole_task_options = passing("options", _task, (*_WHOLE.values(),), _WHOLE)
-"""Add the options of a task with fixed items: all of them, or those of a run."""
+"""Add the options for a task with fixed items: all of them, or those of a run."""
 
 
 def sandbox_option(command: _Command) -> _Command:
@@ -69,7 +70,7 @@ def sandbox_option(command: _Command) -> _Command:
         expose_value=False,
         callback=_allow_weaker_sandbox,
         help=(
-            "Allow model-written programs to run with weaker isolation if there is no sandbox "
+            "Allow model-written programs to run with weaker isolation if no sandbox is available "
             "(see `doctor`)."
         ),
     )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from eval_toolkit.cli._messages import say
 from eval_toolkit.cli._models import ModelChoice
-from eval_toolkit.cli._text import say
 from eval_toolkit.models.servers import the_server, user_server
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Fleet:
     gpus: int
 
     def refuse(self, *, folder: bool, **given: Any) -> None:
-        """Raise if an option does not suit a divided run."""
+        """Raise if an option cannot be combined with --backend."""
         for name, value in given.items():
             if value is not None:
                 raise click.UsageError(f"--{name} cannot be combined with --backend")
@@ -41,14 +41,14 @@ class Fleet:
     def run_task(
         self, task: BaseTask[Any], choice: ModelChoice, folder: Path, quiet: bool, **options: Any
     ) -> Outcome:
-        """Run all shards of a task, each with a model of its own, and merge them."""
+        """Run all shards of a task, each with its own model, and merge them."""
         from eval_toolkit.integrations.executors import open_executor  # slow, rarely needed
         from eval_toolkit.runs import run_shards
 
         server = the_server()
         at = {"base_url": server.base_url, "api_key_env": server.api_key_env}
         worker = _Worker(choice, at, server.prices)
-        told = None if quiet else lambda shard: say(f"shard {shard} is finished", err=True)
+        report_shard = None if quiet else lambda shard: say(f"shard {shard} is finished", err=True)
         with open_executor(self.backend, self.workers, gpus=self.gpus) as executor:
             return run_shards(
                 worker,
@@ -57,14 +57,14 @@ class Fleet:
                 shards=self.shards,
                 executor=executor,
                 merging={"task": task, "graders": options["graders"]},
-                on_shard=told,
+                on_shard=report_shard,
                 **options,
             )
 
 
 @dataclass(frozen=True)
 class _Worker:
-    """`run_task` as one worker calls it, with the user's server and a model of its own."""
+    """Run one shard on a worker, with the user's server and its own model."""
 
     choice: ModelChoice
     at: Mapping[str, Any]

@@ -6,9 +6,9 @@ from typing import Any
 import click
 
 from eval_toolkit._internal.display import Page
+from eval_toolkit.cli._messages import say
 from eval_toolkit.cli._options import form_options
-from eval_toolkit.cli._show import Output, refuse_target
-from eval_toolkit.cli._text import say
+from eval_toolkit.cli._output import Output, refuse_target
 from eval_toolkit.runs import AnswersTable, Run, answers_table
 
 _ROWS = 50
@@ -20,7 +20,7 @@ _ROWS = 50
 @click.option(
     "--grade",
     metavar="NAME",
-    help="Grade that determines what is wrong.  [default: the first 0/1 grade]",
+    help="Grade that determines which answers are wrong.  [default: the first 0/1 grade]",
 )
 @click.option(
     "--limit",

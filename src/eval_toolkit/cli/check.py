@@ -25,10 +25,10 @@ from eval_toolkit.cli._data import (
 )
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._loading import NamedCheck, loaded_data, named_files
+from eval_toolkit.cli._messages import say
 from eval_toolkit.cli._options import output_options, passing
+from eval_toolkit.cli._output import Output, progress
 from eval_toolkit.cli._separate_files import check_each
-from eval_toolkit.cli._show import Output, progress
-from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError, LeakageError
 from eval_toolkit.leakage import (
     CleanedSplits,
@@ -112,7 +112,7 @@ class Splits:
     help="Corpus that must not contain the rows, compared by word n-grams. Repeatable.",
 )
 @click.option(
-    "--against-text", default="text", show_default=True, help="Text column of CORPUS tables."
+    "--against-text", default="text", show_default=True, help="Text column in CORPUS tables."
 )
 @click.option(
     "--ngram",
@@ -339,7 +339,7 @@ def _refuse_nothing_left(splits: Splits, cleaned: CleanedSplits) -> None:
             raise InvalidInputError(
                 f"{splits.data[name].file}: --fix would drop all of its "
                 f"{splits.data[name].rows.n} rows, so nothing was written; read the "
-                "findings without --fix, and disable the checks behind them (--no-near, "
+                "findings without --fix, and disable the checks that caused them (--no-near, "
                 "another --threshold, fewer options)"
             )
 
@@ -400,7 +400,7 @@ def _page(
 
 
 def _answers(splits: Splits, report: LeakageReport) -> list[str]:
-    """Return the number of copied rows in each split after the training split, or in the only one."""
+    """Return sentences on the copied rows in each later split, or in the only one."""
     copies = [found for found in report.findings if "across" in found.evidence]
     near = any(found.check_name == "NearDuplicateCheck" for found in copies)
     are, one = ("copies or near-copies", "a copy or near-copy") if near else ("copies", "a copy")

@@ -29,8 +29,8 @@ from eval_toolkit.cli._options import (
     passing,
     sampling_options,
 )
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._remote import fetched, is_run
-from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.harness.predictions import needs_probability, not_probabilities
 from eval_toolkit.loaders.columns import Wanted
@@ -132,8 +132,8 @@ def compare(
     several score columns (--score a --score b), or run folders, for which --by names slices of the
     records, such as subject. All others are compared with the first, A. Runs imported from logs of
     two tools are paired by the content of their items. The p-values over systems, metrics and
-    slices are adjusted by Holm's method. For rollout runs the main metrics are compared, and the
-    number of conversations that failed by each turn.
+    slices are adjusted by Holm's method. Rollout runs are compared by their main metrics and by the
+    number of failed conversations at each turn.
     """
     if any(map(is_run, sides)):
         _compare_runs(sides, metrics, pairing, higher_is_better, wanted, sampling, output)

@@ -13,10 +13,10 @@ from eval_toolkit import metric_specs as ms
 from eval_toolkit._internal.display import Count, Estimate, Number, Page, Status, Table
 from eval_toolkit._internal.words import p_value
 from eval_toolkit.calibration import reliability_curve
+from eval_toolkit.cli._demo_study import N_COPIES, Study, Tour, study, tour
 from eval_toolkit.cli._options import form_options
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._suggestions import next_line
-from eval_toolkit.cli._tour import N_COPIES, Study, Tour, study, tour
 from eval_toolkit.inference import delong_roc_variance
 from eval_toolkit.metric_specs import at_threshold as op
 from eval_toolkit.report.cells import Cell, main_block

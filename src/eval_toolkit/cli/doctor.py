@@ -21,7 +21,7 @@ from eval_toolkit.artifacts import read_json
 from eval_toolkit.artifacts.remote import address_of, is_remote, local_path
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output, progress
+from eval_toolkit.cli._output import Output, progress
 from eval_toolkit.cli._weights import weights_there
 from eval_toolkit.cli.plugins import found_plugins, plugins_table
 from eval_toolkit.errors import ArtifactError, InvalidInputError
@@ -38,8 +38,11 @@ EXTRAS = {
     "excel": "openpyxl",
     "remote": "fsspec",
     "llm": "aiohttp",
+    "bedrock": "botocore",
     "hf": "transformers",
     "llamacpp": "xllamacpp",
+    "vllm": "vllm",
+    "sglang": "sglang",
     "text": "sacrebleu",
     "math": "math_verify",
     "safety": "h5py",
@@ -180,7 +183,7 @@ def _runs_page(entries: Sequence[dict[str, Any]], strays: Sequence[str]) -> Page
     notes = [
         f"{stray}: a temporary file; delete it if nothing is being written" for stray in strays
     ]
-    tables = [Table(["run", "state", "reason", "what to do"], rows)] if rows else []
+    tables = [Table(["run", "state", "reason", "advice"], rows)] if rows else []
     return Page("Runs", payload, [f"runs: {told}"], tables, notes)
 
 
@@ -229,7 +232,7 @@ def _machine_page() -> Page:
 
 
 def _sandbox() -> dict[str, Any]:
-    """Describe how model-written programs are isolated on this machine, and how to improve it."""
+    """Describe the sandbox for model-written programs on this machine, and how to improve it."""
     found = measured_level()
     return {
         "level": found.level.value,
@@ -241,7 +244,7 @@ def _sandbox() -> dict[str, Any]:
 
 def _sandbox_rows(found: dict[str, Any]) -> list[list[str]]:
     level = f"{found['level']} ({found['way']})" if found["way"] else found["level"]
-    advice = [["what to do", found["advice"]]] if found["advice"] else []
+    advice = [["advice", found["advice"]]] if found["advice"] else []
     return [["level", level], *([*item] for item in found["reasons"].items()), *advice]
 
 

@@ -13,13 +13,13 @@ import click
 from eval_toolkit._internal.display import Alert, Page, Table
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
 from eval_toolkit._internal.words import without_interval
-from eval_toolkit.cli import _names
+from eval_toolkit.cli import _threshold_selectors
 from eval_toolkit.cli._data import Data, Reading, data_options, read_data
 from eval_toolkit.cli._exit import EXIT_FAILED, EvidenceSaysNo
 from eval_toolkit.cli._loading import NamedCheck, check_folds, loaded_data, named_files
+from eval_toolkit.cli._messages import say
 from eval_toolkit.cli._options import Sampling, output_options, passing, sampling_options
-from eval_toolkit.cli._show import Output
-from eval_toolkit.cli._text import say
+from eval_toolkit.cli._output import Output
 from eval_toolkit.errors import InvalidInputError, LeakageError, PluginError
 from eval_toolkit.harness import RunResult, evaluate_folded, save_run
 from eval_toolkit.harness import evaluate as evaluate_slices
@@ -165,7 +165,9 @@ def evaluate(
         "n_resamples": sampling.n_resamples,
         "confidence": sampling.confidence,
         "metrics": metrics or None,
-        "thresholds": None if folding.select is None else _names.selector(folding.select),
+        "thresholds": None
+        if folding.select is None
+        else _threshold_selectors.selector(folding.select),
         "threshold_slice": folding.threshold_on,
     }
     cut = None if folding.splitter is None else load_splitter(folding.splitter)

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from eval_toolkit.cli._show import refuse_target
-from eval_toolkit.cli._text import reader_may_go, say
+from eval_toolkit.cli._messages import reader_may_go, say
+from eval_toolkit.cli._output import refuse_target
 from eval_toolkit.integrations.exporting import EXPORT_FORMATS, export_files, export_run
 from eval_toolkit.integrations.exporting.writing import SINGLE_FILE
 from eval_toolkit.runs import Run

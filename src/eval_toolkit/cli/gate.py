@@ -20,10 +20,10 @@ from eval_toolkit.claims import (
     load_claims,
 )
 from eval_toolkit.cli._exit import EvidenceSaysNo
+from eval_toolkit.cli._messages import say
 from eval_toolkit.cli._options import direction_options, output_options, passing
+from eval_toolkit.cli._output import Output, refuse_target, writing
 from eval_toolkit.cli._remote import run_at
-from eval_toolkit.cli._show import Output, refuse_target, writing
-from eval_toolkit.cli._text import say
 from eval_toolkit.graders.stored import stored_metrics
 from eval_toolkit.integrations.github import annotations
 from eval_toolkit.integrations.junit import junit as junit_xml

@@ -1,4 +1,4 @@
-"""``eval-toolkit grade``: grade stored answers of any origin."""
+"""``eval-toolkit grade``: grade stored answers from any source."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._models import server_options
 from eval_toolkit.cli._query_options import QueryOptions, asking_options, progress_bar, resumable
 from eval_toolkit.cli._task_page import answers_page
-from eval_toolkit.tasks.stored_answers import ANSWER_ROLES, answer_rows, grade_answers
+from eval_toolkit.tasks.external_answers import ANSWER_ROLES, answer_rows, grade_answers
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -39,7 +39,9 @@ def _column_options(command: _Command) -> _Command:
     "… (`graders list`). Repeatable.  [default: match; for texts also exact_match, includes and f1]",
 )
 @click.option(
-    "--name", metavar="NAME", help=("Name of the origin of the answers.  [default: name of FILE]")
+    "--name",
+    metavar="NAME",
+    help=("Name of the system that answered.  [default: the name of FILE]"),
 )
 @server_options
 @asking_options
@@ -50,7 +52,7 @@ def grade(
     asked: QueryOptions,
     **given: str | None,
 ) -> None:
-    """Grade stored answers of any origin, without a model.
+    """Grade stored answers from any source, without a model.
 
     FILE is CSV, JSON lines, Parquet or Excel, or - for standard input, with one row per answer.
     Only judges query a model. The result is a run like any other: it can be compared, reported and

@@ -10,7 +10,7 @@ import click
 
 from eval_toolkit._internal.display import Page, Table
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.graders import available_graders, load_grader
 from eval_toolkit.graders.base import columns_of
@@ -47,7 +47,7 @@ def list_(output: Output) -> None:
         "`graders show NAME` describes the options and the columns",
     ]
     payload = {"graders": [one.to_dict() for one in found]}
-    header = ["grader", "of", "options", "what it says"]
+    header = ["grader", "of", "options", "description"]
     output.emit(Page("graders", payload, (), [Table(header, rows)], notes))
 
 

@@ -1,4 +1,4 @@
-"""``eval-toolkit import``: convert logs of other tools to runs, checked against their samples."""
+"""``eval-toolkit import``: convert logs from other tools to runs, checked against their samples."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from eval_toolkit._internal.display import CellLike, Number, Page, Table
 from eval_toolkit.analysis.directions import direction_hint
 from eval_toolkit.cli._cells import with_interval
 from eval_toolkit.cli._options import direction_options, form_options, label_options
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._suggestions import next_line
 from eval_toolkit.integrations.importing import Checked, Imported, Wanted, import_logs
 from eval_toolkit.integrations.importing.reported import cell_names
@@ -27,7 +27,7 @@ _MOST_ROWS = 60
     "--out",
     metavar="FOLDER",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the runs, one per task and model; without it, nothing is written.",
+    help="Folder for the runs, one per task and model; without it, only a summary is printed.",
 )
 @click.option("--task", metavar="NAME", help="Name of the task.")
 @click.option("--model", metavar="NAME", help="Name of the model.")
@@ -64,7 +64,7 @@ def import_(
     output: Output,
     **fields: Any,
 ) -> None:
-    """Import logs of other tools, as runs to compare and gate.
+    """Import logs from other tools as runs.
 
     PATH is a log or a folder of logs: Inspect (.eval, .json), lm-eval (results and samples),
     lighteval, HELM, eval-framework, astra-rl, garak, a run folder of eval-toolkit 1, or a table of
@@ -131,7 +131,7 @@ def _counted(n: int, what: str) -> str:
 
 
 def _rows(one: Imported) -> Iterator[list[CellLike]]:
-    """Yield one row per cell and per number reported in the log."""
+    """Yield one row per cell or number reported in the log."""
     cells = dict(one.cells)
     checked = dict(zip(cell_names(one.log.stated), one.checked, strict=True))
     for name in dict.fromkeys([*cells, *checked]):

@@ -20,8 +20,8 @@ from eval_toolkit.cli._judge_page import pairs_page
 from eval_toolkit.cli._judge_study import study
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._options import output_options, passing
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._query_options import QueryOptions, asking_options, progress_bar, resumable
-from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._task_page import task_page
 from eval_toolkit.cli._tasks import load_chosen_task, whole_task_options, with_perturbations
 from eval_toolkit.graders.judges import RUBRICS, PairJudge
@@ -43,7 +43,7 @@ _task = click.option(
     "--task",
     required=True,
     metavar="TASK",
-    help="Task of the run, with the same options (--data, --fewshot …).",
+    help="Task that the run used, with the same options (--data, --fewshot …).",
 )
 _perturb = click.option(
     "--perturb",

@@ -22,7 +22,7 @@ from eval_toolkit.analysis import leaderboard as ranked
 from eval_toolkit.artifacts import read_json
 from eval_toolkit.artifacts.remote import is_remote
 from eval_toolkit.cli._options import direction_options, output_options
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.inference import BootstrapCI, Ranking, SystemPair
 from eval_toolkit.runs.folder import MANIFEST
 from eval_toolkit.scorecards.parts import WHOLE
@@ -112,7 +112,7 @@ def _named(runs: Sequence[str]) -> Any:
 
 
 def _name_and_run(given: str) -> tuple[str | None, str]:
-    """Split NAME=RUN; an "=" inside a URL belongs to the address."""
+    """Split NAME=RUN; an "=" inside a URL is not a separator."""
     name, equals, run = given.partition("=")
     return (name, run) if equals and not is_remote(given) else (None, given)
 
@@ -199,7 +199,7 @@ def _metric(task: TaskUnits) -> str:
 
 
 def _rule(ranking: Ranking) -> str:
-    """Explain how systems are ranked, and what the ranks guarantee."""
+    """Explain how systems are ranked and at what confidence."""
     if ranking.adjust == "none":
         return "intervals, p-values and ranks are not corrected for multiple comparisons"
     rule = (

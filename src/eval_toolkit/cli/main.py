@@ -14,7 +14,7 @@ from eval_toolkit import __version__
 from eval_toolkit._internal.command_line import recording_command
 from eval_toolkit._internal.environment import hide_secrets
 from eval_toolkit.cli._exit import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
-from eval_toolkit.cli._text import in_options, on_this_machine, reader_may_go, say, shown_safely
+from eval_toolkit.cli._messages import in_options, on_this_machine, reader_may_go, say, shown_safely
 from eval_toolkit.errors import EvalToolkitError
 
 # Name: (import path, first line of the help). The line is repeated here so that `--help` imports
@@ -55,7 +55,7 @@ _COMMANDS = {
     ),
     "grade": (
         "eval_toolkit.cli.grade:grade",
-        "Grade stored answers of any origin, without a model.",
+        "Grade stored answers from any source, without a model.",
     ),
     "graders": (
         "eval_toolkit.cli.graders:graders",
@@ -63,7 +63,7 @@ _COMMANDS = {
     ),
     "import": (
         "eval_toolkit.cli.import_:import_",
-        "Import logs of other tools, as runs to compare and gate.",
+        "Import logs from other tools as runs.",
     ),
     "judge": (
         "eval_toolkit.cli.judge:judge",
@@ -100,7 +100,7 @@ _COMMANDS = {
     ),
     "robustness": (
         "eval_toolkit.cli.robustness:robustness",
-        "Measure the effect of perturbed prompts on a model.",
+        "Measure how perturbed prompts affect a model.",
     ),
     "rollout": (
         "eval_toolkit.cli.rollout:rollout",
@@ -129,7 +129,7 @@ _COMMANDS = {
     ),
     "transcripts": (
         "eval_toolkit.cli.transcripts:transcripts",
-        "Print the conversations of a run of rollouts.",
+        "Print the conversations of a rollout run.",
     ),
     "validate": (
         "eval_toolkit.cli.validate:validate",

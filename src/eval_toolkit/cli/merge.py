@@ -1,4 +1,4 @@
-"""``eval-toolkit merge``: join the shards of a run to one run."""
+"""``eval-toolkit merge``: join the shards of a run into one run."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import click
 
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._options import form_options
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._tasks import load_chosen_task, sandbox_option, whole_task_options
 from eval_toolkit.runs import merge_runs
 
@@ -16,17 +16,17 @@ from eval_toolkit.runs import merge_runs
 @click.argument("shards", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False),
                 metavar="SHARD...")  # fmt: skip
 @click.option("--out", required=True, type=click.Path(file_okay=False), metavar="FOLDER",
-              help="New folder of the whole run.")  # fmt: skip
+              help="Folder of the merged run; it must not exist.")  # fmt: skip
 @click.option("--partial", is_flag=True,
-              help="Merge the shards that are there; the result is a shard itself.")  # fmt: skip
+              help="Merge an incomplete set of shards; the result is itself a shard.")  # fmt: skip
 @click.option("--task", metavar="TASK",
-              help="Task of the shards, if what they store does not suffice.")  # fmt: skip
+              help="Task of the shards, if it cannot be restored.")  # fmt: skip
 @whole_task_options
 @click.option("--grader", "graders", multiple=True, metavar="NAME",
               help="Grader of the shards, if it cannot be restored. Repeatable.")  # fmt: skip
 @sandbox_option
 @click.option("--max-error-rate", default=0.0, show_default=True, type=click.FloatRange(0, 1),
-              help="Tolerated share of failed attempts; exit with code 3 above it.")  # fmt: skip
+              help="Maximum share of failed attempts; exit with code 3 if it is exceeded.")  # fmt: skip
 @form_options
 def merge(
     shards: Sequence[str],
@@ -40,8 +40,8 @@ def merge(
 ) -> None:
     """Join the shards of a run, written with --shard i/n.
 
-    SHARD is the folder of a finished shard. The new folder has the bytes of one run of all items;
-    no model is queried. Shards of different runs are refused, and so are missing ones.
+    SHARD is the folder of a finished shard. The merged run is byte-identical to a single run on all
+    items; no model is queried. Missing shards and shards of different runs are errors.
 
     \b
     eval-toolkit run quiz.jsonl --model openai:m --shard 1/2 --out runs/quiz-1
@@ -60,7 +60,7 @@ def merge(
 
 
 def _page(done: Any) -> Any:
-    """Return the page of the kind of run."""
+    """Return the page for this kind of run."""
     kind = done.run.kind
     if kind == "task":
         from eval_toolkit.cli._task_page import task_page

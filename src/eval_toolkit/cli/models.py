@@ -9,10 +9,10 @@ import click
 
 from eval_toolkit._internal.display import Page, Table
 from eval_toolkit.cli._exit import EvidenceSaysNo
+from eval_toolkit.cli._messages import say
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output
-from eval_toolkit.cli._text import say
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._weights import WEIGHTS, fetch_weights, weights_there
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.loading import available_models
@@ -35,7 +35,7 @@ def list_(output: Output) -> None:
     """List the kinds of models for --model, and the downloaded weights."""
     found, there = available_models(), weights_there()
     tables = [
-        Table(["model", "what it is"], [[name, what] for name, what in found.items()]),
+        Table(["model", "description"], [[name, what] for name, what in found.items()]),
         Table(
             ["weights", "of", "state"],
             [[name, entry["what"], entry["state"]] for name, entry in there.items()],
@@ -75,7 +75,7 @@ def check(model: str, choose: Callable[..., ModelChoice], output: Output) -> Non
     """
     loaded = choose(model).load()
     lines = asyncio.run(_checked(loaded))
-    table = Table(["capability", "", "what came back"], [[*line[:2], line[2]] for line in lines])
+    table = Table(["capability", "", "response"], [[*line[:2], line[2]] for line in lines])
     payload = {
         "model": loaded.name,
         "checks": [{"what": what, "status": status, "detail": how} for what, status, how in lines],

@@ -8,6 +8,7 @@ import click
 
 from eval_toolkit._internal.display import Estimate, Page
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._plan_models import attempts, labels, variance
 from eval_toolkit.cli._planning import (
     Above,
@@ -23,7 +24,6 @@ from eval_toolkit.cli._planning import (
     width_option,
     within,
 )
-from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import InfeasibleError
 from eval_toolkit.inference import (
     BoundSize,
@@ -214,11 +214,11 @@ def difference(
     where = "on different rows, for each system" if different_rows else "on the same rows"
     chance = f"with power {percent(assumed['power'])}"
     if effect is not None:
-        answer(needed(effect), f"to find a difference of {effect:g} {where}, {chance}", output)
+        answer(needed(effect), f"to detect a difference of {effect:g} {where}, {chance}", output)
         return
     smallest = _smallest_effect(rows or 0, needed, _largest_effect(assumed))
     payload = {"question": "difference", "assumed": assumptions(), "effect": smallest}
-    lead = f"{rows:,} rows show a difference of {smallest:.3g} {where}, {chance}."
+    lead = f"{rows:,} rows detect a difference of {smallest:.3g} {where}, {chance}."
     output.emit(Page("Plan", payload, [lead]))
 
 
@@ -284,8 +284,8 @@ def no_worse(
 ) -> None:
     """Plan a test that a new system is no worse than the old one on the same rows.
 
-    If both are equally good, the lower end of the interval of new minus old lies above minus the
-    margin with the given power.
+    If both are equally good, the interval of new minus old excludes a loss of the margin with the
+    given power.
 
     \b
     eval-toolkit plan no-worse --margin 0.02 --disagree 0.1
@@ -344,5 +344,5 @@ def pilot(
     size = n_for_width(width, sd=sd, confidence=sampling.confidence)
     unit = "rows" if found.groups is None else "groups of rows"
     known = Estimate(ci.point_estimate, ci.ci_low, ci.ci_high)
-    words = f"like these {units:,}, which give {spec.name} {known}, to know it"
+    words = f"like these {units:,}, which give {spec.name} {known}, to estimate it"
     answer(size, f"{words} {within(width, sampling.confidence)}", output, unit, found.rows.files)

@@ -6,9 +6,9 @@ import click
 
 from eval_toolkit._internal.display import Page, Rows, Status, Table
 from eval_toolkit.cli._exit import EvidenceSaysNo
-from eval_toolkit.cli._names import TARGETS
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
+from eval_toolkit.cli._threshold_selectors import TARGETS
 from eval_toolkit.plugins import PLUGIN_KINDS, PluginInfo, installed_plugins
 
 
@@ -18,9 +18,9 @@ from eval_toolkit.plugins import PLUGIN_KINDS, PluginInfo, installed_plugins
 def plugins(kinds: Sequence[str], output: Output) -> None:
     """List the plugins of installed packages.
 
-    Packages provide objects as entry points of the groups eval_toolkit.KIND. Each is imported;
-    one that fails is listed with the reason, does not affect the others, and makes the exit
-    code 1.
+    Packages provide objects as entry points of the groups eval_toolkit.KIND. Each is imported. A
+    plugin that fails is listed with the reason and does not affect the others; the exit code is
+    then 1.
     """
     chosen = list(dict.fromkeys(kinds)) or list(PLUGIN_KINDS)
     ours = _ours()

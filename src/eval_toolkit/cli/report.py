@@ -8,16 +8,16 @@ import click
 
 from eval_toolkit.analysis import with_directions
 from eval_toolkit.artifacts.remote import is_remote
+from eval_toolkit.cli._messages import say
 from eval_toolkit.cli._options import direction_options
+from eval_toolkit.cli._output import refuse_target
 from eval_toolkit.cli._remote import run_at
-from eval_toolkit.cli._show import refuse_target
-from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError, MissingExtraError
 from eval_toolkit.report import Wanted, write_report
 from eval_toolkit.runs import Run
 
 _OWN = "report.html"
-"""Name of the only extra file allowed in a run folder."""
+"""Name of the report in a run folder, the only other file allowed there."""
 
 
 @click.command()

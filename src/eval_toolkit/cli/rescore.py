@@ -12,9 +12,9 @@ from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._judge_options import Judging, judging_options, typed
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._options import METHODS, RESAMPLES, Sampling, form_options
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._query_options import progress_bar, reasoning_option, resumable
 from eval_toolkit.cli._rescore_pages import rescored_page, rescored_rows
-from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._tasks import (
     load_chosen_task,
     sandbox_option,
@@ -44,7 +44,7 @@ _OF: dict[str, set[str]] = {
     "rollout": {"scorers", "asr_at", "policy", *_GRADED, *_SERVER},
 }
 """Options by kind of run; options for records apply to every kind."""
-_CALLED = {"task": "run of a task", "rollout": "run of rollouts"}
+_CALLED = {"task": "task run", "rollout": "rollout run"}
 
 
 @click.command()
@@ -69,8 +69,8 @@ _CALLED = {"task": "run of a task", "rollout": "run of rollouts"}
               help="Tasks: report maj@K. Repeatable.")  # fmt: skip
 @click.option("--task", metavar="TASK",
               help=(
-                "Task of the run; by default found by name, with the stored settings, or the "
-                "stored questions and references of a file of questions."
+                "Task of the run; by default restored from the run (for a file of questions, from "
+                "its stored questions and references)."
               ))  # fmt: skip
 @whole_task_options
 @click.option("--perturb", "perturbations", multiple=True, metavar="KIND[=P]",

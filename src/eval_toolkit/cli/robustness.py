@@ -9,7 +9,7 @@ import click
 from eval_toolkit._internal.display import CellLike, Estimate, Number, Page, Status, Table
 from eval_toolkit._internal.words import nearest
 from eval_toolkit.cli._options import Sampling, output_options, sampling_options
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli.compare import refuse_nothing
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.stored import stored_metrics
@@ -17,8 +17,8 @@ from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.tasks.perturbations import perturbation_name
-from eval_toolkit.tasks.perturbed_runs import WORST, Robustness, RobustnessCell
-from eval_toolkit.tasks.perturbed_runs import robustness as compared
+from eval_toolkit.tasks.robustness_comparison import WORST, Robustness, RobustnessCell
+from eval_toolkit.tasks.robustness_comparison import robustness as compared
 
 
 @click.command()
@@ -48,7 +48,7 @@ def robustness(
     sampling: Sampling,
     output: Output,
 ) -> None:
-    """Measure the effect of perturbed prompts on a model.
+    """Measure how perturbed prompts affect a model.
 
     RUN is the run of the unperturbed task, each PERTURBED a run of the same items with perturbed
     prompts (`run --perturb`); they are compared item by item. "worst" uses each item's worst value
@@ -147,7 +147,7 @@ def _other_differences(plain: Run, others: Sequence[Run]) -> list[str]:
         if differ:
             notes.append(
                 f"{other.path} has another {' and another '.join(differ)} than the unperturbed "
-                "run; differences are not due to the perturbation alone"
+                "run; differences are not only due to the perturbation"
             )
         elif _config(other).get("task") and not _perturbed_by(other):
             notes.append(f"{other.path} is not recorded as perturbed")
@@ -160,7 +160,7 @@ _SAME: dict[str, Callable[[Run], Any]] = {
     "decoding": lambda run: _config(run).get("decoding"),
     "format": lambda run: _config(run).get("formatter"),
 }
-"""Settings that a perturbed run shares with the plain one."""
+"""Settings that a perturbed run shares with the unperturbed run."""
 
 
 def _page(found: Robustness, sampling: Sampling) -> Page:

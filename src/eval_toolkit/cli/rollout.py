@@ -14,6 +14,7 @@ from eval_toolkit._internal.tables import STDIN
 from eval_toolkit.cli._cells import reasons
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._fleet import refuse_shard, shard_folder, shard_option
+from eval_toolkit.cli._messages import say
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._query_options import (
     QueryOptions,
@@ -24,7 +25,6 @@ from eval_toolkit.cli._query_options import (
 )
 from eval_toolkit.cli._rollout_page import planned_page, rollout_page
 from eval_toolkit.cli._scorers import about, load_scorers
-from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError, ModelError, PluginError
 from eval_toolkit.models import available_models
 from eval_toolkit.models.responses import REASONING_TAGS
@@ -41,13 +41,13 @@ from eval_toolkit.seeds import DEFAULT_SEED
 _COLUMNS = ("prompt", "id", "topic", "category", "safe")
 _FILE = click.Path(exists=True, dir_okay=False, allow_dash=True)
 _DEPTH = 3
-_OWN_FUNCTION = "your function of a reply in MODULE.py, which returns a bool or a number"
+_OWN_FUNCTION = "your function in MODULE.py, which takes a reply and returns a bool or a number"
 _OBJECT = re.compile(r"[^\W\d]\w*(\.\w+)+:\w+")
 """Matches package.module:object; a model's name may contain dots, as in openai:name-4.1."""
 
 
 def _seed_options(command: Any) -> Any:
-    """Add the options of the seed prompts."""
+    """Add the options for the seed prompts."""
     options = [
         click.argument("prompts", required=False, metavar="[PROMPTS]", type=_FILE),
         click.option("--seeds", "--prompts", "seeds", metavar="FILE", type=_FILE, help=(
@@ -65,7 +65,8 @@ def _seed_options(command: Any) -> Any:
         ),
         click.option("--limit", type=click.IntRange(1), help="Number of seeds, drawn at random."),
         click.option("--opening", is_flag=True,
-                     help="Use seeds as the first message instead of as the tester's goal."),
+                     help="Send seeds as the first message instead of passing them to the tester "
+                         "as its goal."),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -73,7 +74,7 @@ def _seed_options(command: Any) -> Any:
 
 
 def _sampling_options(command: Any) -> Any:
-    """Add the options of branching and stopping."""
+    """Add the options for branching and stopping."""
     options = [
         click.option("--depth", type=click.IntRange(1),
                      help="Number of turns.  [default: 3; 1 without a --tester]"),
@@ -364,7 +365,7 @@ def _refuse_mistaken(name: str) -> None:
         plain = text.isprintable() and "'" not in text
         probe = f"'{text}'" if plain else json.dumps(text, ensure_ascii=False)
         raise click.UsageError(
-            f"--tester {name} is a model that always replies with that text; for probes use "
+            f"--tester {name} is a model that always replies with that string; for probes use "
             f"scripted{{probes=[{probe}]}}, for a model's reply scripted:<prompt>…</prompt>"
         )
     if name.partition("{")[0].strip() == "mixed":

@@ -1,4 +1,4 @@
-"""``eval-toolkit run``: evaluate a model on a task, with resuming and intervals."""
+"""``eval-toolkit run``: evaluate a model on a task, with intervals; runs can be resumed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,9 @@ from click.core import ParameterSource
 
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._fleet import fleet_options, refuse_shard, shard_folder, shard_option
+from eval_toolkit.cli._messages import say
 from eval_toolkit.cli._models import ModelChoice, model_options
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._query_options import (
     ONLY_RANKED,
     QueryOptions,
@@ -18,7 +20,7 @@ from eval_toolkit.cli._query_options import (
     reasoning_option,
     resumable,
 )
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._stopping_options import Until, until_options
 from eval_toolkit.cli._task_page import estimate_page, task_page
 from eval_toolkit.cli._tasks import (
     load_chosen_task,
@@ -26,8 +28,6 @@ from eval_toolkit.cli._tasks import (
     task_options,
     with_perturbations,
 )
-from eval_toolkit.cli._text import say
-from eval_toolkit.cli._until import Until, until_options
 from eval_toolkit.models.runner import Progress
 from eval_toolkit.models.servers import cost_text, server_of_model
 from eval_toolkit.protocols import Model
@@ -125,6 +125,12 @@ class _Asking:
     "applied in order.",
 )
 @until_options
+@click.option(
+    "--batch",
+    is_flag=True,
+    help="Send all requests in batch files, answered within a day at a lower price; openai: only. "
+    "Once interrupted, the same command collects what it submitted.",
+)
 @model_options
 @click.option(
     "--replay",
@@ -162,10 +168,10 @@ def run(
     """Evaluate a model on TASK; every number has an interval.
 
     TASK is a file of questions (CSV, JSON Lines, Parquet …; columns question and answer), a name
-    (`tasks list`), a TOML, YAML or Python file, or package.module:Class. Run the
-    same command again to resume after an interruption: finished requests are not repeated. With
-    another --grader and the same --out, its results replace the stored ones; --no-store keeps
-    them. Exit with 3 if more samples failed than --max-error-rate allows.
+    (`tasks list`), a TOML, YAML or Python file, or package.module:Class. Run the same command again
+    to resume after an interruption: finished requests are not repeated. With another --grader and
+    the same --out, the stored results are replaced; pass --no-store to keep them. Exit with 3 if
+    more samples failed than --max-error-rate allows.
     """
     if len(models) > 1:
         from eval_toolkit.cli._model_ranking import run_each
@@ -199,6 +205,10 @@ def run(
         asked.output.emit(estimate_page(chosen, planned, judging, stops=until is not None))
         return None
     folder = shard_folder(asked, shard, *_kept_under(chosen, loaded, asking))
+    if given["batch"] and (fleet is not None or shard is not None):
+        raise click.UsageError(
+            "--batch is for runs that are not divided; remove --shard and --shards"
+        )
     if fleet is not None and model is not None and folder is not None:
         choice = choose(model, concurrency=asking.engine["concurrency"])
         options = {**asking.asked, **asking.graded, **asking.engine}
@@ -206,6 +216,15 @@ def run(
             done = fleet.run_task(chosen, choice, folder, asked.quiet, **options)
         _tell(asked.output, done)
         return done
+    if given["batch"] and loaded is not None:
+        if folder is None or until is not None or asking.engine["concurrency"] is not None:
+            raise click.UsageError(
+                "--batch sends all requests at once and notes in the run folder what it submitted; "
+                "remove --no-store, --concurrency, --until-width and --until-decided"
+            )
+        from eval_toolkit.models.openai_compatible.batches import BATCHES, BatchModel
+
+        loaded = BatchModel(loaded, folder / BATCHES)
     begins = _begins(chosen, loaded, asking) if getattr(loaded, "prices", None) else None
     with progress_bar(asked.quiet, begins) as bar, resumable(folder):
         done = run_task(
@@ -263,7 +282,7 @@ def _planned(
 
 
 def _begins(task: BaseTask[Any], model: Model | None, asking: _Asking) -> Callable[[Progress], str]:
-    """Return a callback that reports the number of stored answers and the cost of the others."""
+    """Return a callback that reports the stored answers and the cost of the remaining ones."""
     from eval_toolkit.tasks.judge_estimates import GUESSED_TOKENS
 
     def said(progress: Progress) -> str:

@@ -10,7 +10,7 @@ from eval_toolkit._internal.optional import require
 from eval_toolkit.artifacts import load_schema, schema_names
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 
 
 @click.group()

@@ -14,13 +14,13 @@ from eval_toolkit._internal import tables
 from eval_toolkit._internal.display import Alert, Page
 from eval_toolkit._internal.files import read_document
 from eval_toolkit._internal.hashing import canonical_json, sha256_text
-from eval_toolkit.cli import _names
+from eval_toolkit.cli import _threshold_selectors
 from eval_toolkit.cli._blocks import blocks_page, resamples_of, short_names
+from eval_toolkit.cli._messages import in_options, say
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
+from eval_toolkit.cli._output import Output, progress
 from eval_toolkit.cli._remote import Fetched, fetched, is_run
-from eval_toolkit.cli._show import Output, progress
 from eval_toolkit.cli._suggestions import next_line
-from eval_toolkit.cli._text import in_options, say
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.harness.predictions import (
     PredictionsKind,
@@ -65,7 +65,7 @@ Threshold: TypeAlias = "float | FittedOperatingPoint | None"
     "--select",
     metavar="RULE",
     help="Rule that selects the threshold on --threshold-from: "
-    f"{', '.join(_names.SELECTOR_NAMES)} [default: max-f1].",
+    f"{', '.join(_threshold_selectors.SELECTOR_NAMES)} [default: max-f1].",
 )
 @click.option(
     "--save",
@@ -82,7 +82,7 @@ Threshold: TypeAlias = "float | FittedOperatingPoint | None"
     "--leakage",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Result of `check TRAIN PREDS --json > FILE`, stored by --save for reports and claims.",
+    help="Output of `check TRAIN PREDS --json`, stored by --save for reports and claims.",
 )
 @click.option("--overwrite", is_flag=True, help="Let --save replace an existing run.")
 @sampling_options(methods=True, backends=True)
@@ -133,9 +133,9 @@ class _ScoreOptions:
         if self.overwrite and self.save is None:
             raise click.UsageError("--overwrite needs --save; --out always replaces a file")
         if self.leakage is not None and self.save is None:
-            raise click.UsageError("--leakage needs --save; nothing else stores what was found")
+            raise click.UsageError("--leakage needs --save; only runs store leakage findings")
         if self.text is not None and self.save is None:
-            raise click.UsageError("--text needs --save; nothing else stores the text of rows")
+            raise click.UsageError("--text needs --save; only runs store texts")
 
     def check_run(self, paths: Sequence[str], wanted: Wanted) -> None:
         """Raise if an option does not apply to a run, whose columns are fixed."""
@@ -149,7 +149,7 @@ class _ScoreOptions:
             )
         if len(paths) != 1 or replace(wanted, by=()) != Wanted():
             raise InvalidInputError(
-                f"{paths[0]}: a run is scored alone and has its own columns: --label, "
+                f"{paths[0]}: score one run at a time; a run has its own columns: --label, "
                 "--score, --group, --id, --where and similar options apply to files"
             )
 
@@ -316,14 +316,14 @@ class ChosenThresholds:
     points: dict[str, Threshold]
     files: list[Path]
     told_apart_by: str | None
-    """Column that proves these rows disjoint from the scored rows, or None."""
+    """Column that shows that none of these rows is scored, or None."""
 
 
 def _chosen(
     found: Predictions, wanted: Wanted, threshold_from: str, select: str | None
 ) -> ChosenThresholds:
     """Select a threshold for each scorer on separate rows."""
-    rule = _names.selector(select or "max-f1")
+    rule = _threshold_selectors.selector(select or "max-f1")
     files = tables.expand_paths(threshold_from)
     used = {file.resolve() for file in found.rows.files}
     for file in files:

@@ -23,7 +23,7 @@ from eval_toolkit.cli._data import (
     threshold_option,
 )
 from eval_toolkit.cli._options import form_options
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.leakage import (
     ExactDuplicateCheck,
@@ -93,11 +93,10 @@ def split(
 ) -> None:
     """Split a file into parts: stratified, by group or by time.
 
-    FILE is CSV with any separator, TSV, JSONL, JSON, Parquet or Excel, also .gz, or - for
-    standard input. Rows are copied unchanged (those of Excel to CSV). The split does not depend
-    on the order of the rows. With --time the parts are consecutive in time, in the order of
-    --sizes, and rows of one time stay together; a fold does not train on rows of the time at
-    which its test rows begin.
+    FILE is CSV with any separator, TSV, JSONL, JSON, Parquet or Excel, also .gz, or - for standard
+    input. Rows are copied unchanged (those of Excel to CSV). The split does not depend on the order
+    of the rows. With --time the parts are consecutive in time, in the order of --sizes, and rows
+    with equal times stay together; the training rows of a fold precede its test rows.
 
     \b
     eval-toolkit split all.csv --out parts --sizes train=0.8,test=0.2 --group author
@@ -204,7 +203,7 @@ def _at_random(
 
 
 def _similar(data: Data, threshold: float) -> NDArray[Any]:
-    """Return a code per row; rows connected by similar texts have the same code."""
+    """Return a cluster code per row; rows with similar texts have the same code."""
     if not data.has_texts:
         raise InvalidInputError("--keep-duplicates-together compares texts; pass one --text")
     strategy = MinHashLSHStrategy(n=PIECE)  # same strategy as `check`, so that both agree
@@ -311,7 +310,7 @@ def _page(
 
 
 def _stated(part: str, report: LeakageReport) -> list[str]:
-    """Format the findings of the checks as text."""
+    """Yield the findings of the checks as sentences."""
     prefix = f"{part}: " if part else ""
     found = [finding for finding in report.findings if finding.n_affected]
     if not found:

@@ -10,12 +10,12 @@ import click
 from eval_toolkit._internal.display import Estimate, Page, Rows, Status, Table
 from eval_toolkit.cli._cells import estimate
 from eval_toolkit.cli._exit import EXIT_FAILED
+from eval_toolkit.cli._messages import in_options, say
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._options import form_options
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._query_options import progress_bar
-from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._tasks import sandbox_option
-from eval_toolkit.cli._text import in_options, say
 from eval_toolkit.tasks.suites import Leaf, Suite, SuiteRun, SuiteValue, load_suite, run_suite
 
 

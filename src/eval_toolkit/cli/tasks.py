@@ -1,4 +1,4 @@
-"""``eval-toolkit tasks``: list tasks, write new ones, and show their definition and prompts."""
+"""``eval-toolkit tasks``: list, write, show and check tasks and their prompts."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ import click
 
 from eval_toolkit._internal.display import Page, Table
 from eval_toolkit._internal.words import one_line
+from eval_toolkit.cli._messages import say
 from eval_toolkit.cli._new_task import new
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._task_check import check
 from eval_toolkit.cli._tasks import load_chosen_task, task_options
-from eval_toolkit.cli._text import say
 from eval_toolkit.models.prompts import format_prompt
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.loading import available_tasks
@@ -50,7 +50,7 @@ def list_(output: Output) -> None:
         "custom tasks: a file of questions, a TOML, YAML or Python file, or package.module:Class"
     ]
     payload = {"tasks": [info.to_dict() for info in found]}
-    header = ["task", "asks for", "data", "what it is"]
+    header = ["task", "response", "data", "description"]
     output.emit(Page("tasks", payload, (), [Table(header, rows)], notes))
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from eval_toolkit.cli._show import refuse_target
-from eval_toolkit.cli._text import reader_may_go, say
+from eval_toolkit.cli._messages import reader_may_go, say
+from eval_toolkit.cli._output import refuse_target
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.rollouts.seeds.stored import seeds_of
 from eval_toolkit.rollouts.transcribing import TRANSCRIPT_FORMATS, write_transcripts
@@ -34,13 +34,13 @@ from eval_toolkit.runs import Run
     is_flag=True,
     help="Only conversations in which the target failed.",
 )
-@click.option("--unit", metavar="ID", help="Only the rollouts of one seed prompt.")
+@click.option("--unit", metavar="ID", help="Only rollouts from this seed prompt.")
 @click.option(
     "--part",
     "--where",
     "part",
     metavar="NAME=VALUE",
-    help="Only the rollouts of one category, topic or other part, e.g. category=rude or safe=True.",
+    help="Only rollouts in this category, topic or other part, e.g. category=rude or safe=True.",
 )
 def transcripts(
     run: str,
@@ -50,7 +50,7 @@ def transcripts(
     unit: str | None,
     part: str | None,
 ) -> None:
-    """Print the conversations of a run of rollouts.
+    """Print the conversations of a rollout run.
 
     The format is text, JSON lines, Markdown or CSV. In a tree every path from the seed prompt to
     a last turn is a conversation; in CSV every turn appears once.

@@ -14,8 +14,8 @@ from eval_toolkit.artifacts.remote import is_remote
 from eval_toolkit.claims import load_claims
 from eval_toolkit.cli._exit import EXIT_USAGE, EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
+from eval_toolkit.cli._output import Output
 from eval_toolkit.cli._remote import fetched
-from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 
 _SIGNS = (
@@ -37,10 +37,10 @@ _OTHER = "no known schema: skipped"
 def validate(files: Sequence[str], skip_unknown: bool, output: Output) -> None:
     """Validate stored files against their schemas.
 
-    Exit with 1 if one is invalid. FILES are results, manifests and similar files as JSON or YAML, and claims files as TOML.
-    The content determines the schema; after a single file a SCHEMA can be named, one of
-    `eval-toolkit schemas list` with or without .json. Every problem is printed on a line; a
-    file that cannot be checked is listed too and makes the exit code 2.
+    Exit with 1 if one is invalid. FILES are results, manifests and similar files as JSON or YAML,
+    and claims files as TOML. The content determines the schema; for a single file, SCHEMA can be
+    given instead: a name from `eval-toolkit schemas list`, with or without .json. Every problem is
+    printed on a line; a file that cannot be checked is also listed, and the exit code is 2.
     """
     schema = None
     if len(files) == 2 and not is_remote(files[1]) and not Path(files[1]).exists():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from eval_toolkit.cli._text import say
+from eval_toolkit.cli._messages import say
 from eval_toolkit.errors import MissingFileError
 
 
@@ -17,7 +17,7 @@ from eval_toolkit.errors import MissingFileError
     type=click.IntRange(0, 65535),
     help="Port on 127.0.0.1.  [default: any free port]",
 )
-@click.option("--browser/--no-browser", default=True, help="Open the address in a browser.")
+@click.option("--browser/--no-browser", default=True, help="Open the URL in a browser.")
 @click.option(
     "--export", metavar="DIR", help="Write the pages as static files instead of serving them."
 )
@@ -28,8 +28,8 @@ from eval_toolkit.errors import MissingFileError
     nargs=2,
     multiple=True,
     help=(
-        "With --export: also write the comparison of run B with run A, each given by id or "
-        "folder. Repeatable."
+        "With --export: also write the comparison of runs A and B, given by id or folder. "
+        "Repeatable."
     ),
 )
 def view(

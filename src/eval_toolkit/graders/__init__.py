@@ -1,4 +1,4 @@
-"""Graders and judges, which map a response and its reference to numbers.
+"""Graders and judges: functions that map a response and its reference to numbers.
 
 Most are pure functions, so that stored responses can be regraded.
 

@@ -9,7 +9,7 @@ from eval_toolkit.graders.base import TEXT, ColumnInfo, Grade, columns_of
 from eval_toolkit.graders.loading import load_grader
 from eval_toolkit.protocols import Grader
 
-_NO_ANSWER = Grade.skipped("no answer was found to vote with")
+_NO_ANSWER = Grade.skipped("no answer was found for the vote")
 
 
 def _has_answer(grader: Any) -> bool:
@@ -22,8 +22,8 @@ class WithAnswer:
 
     The grader's method ``answer(response)`` returns a string, or None if there is no answer; equal
     strings count as the same answer. The answer is the number for `NumberMatch`, the letter for
-    `LetterMatch`, the match for `RegexMatch`, the normalised text for `ExactMatch`, and the text of
-    the choice for `ChoiceAccuracy`.
+    `LetterMatch`, the match for `RegexMatch`, the normalised response for `ExactMatch`, and the
+    choice for `ChoiceAccuracy`.
 
     Parameters
     ----------

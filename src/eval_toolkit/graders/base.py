@@ -11,7 +11,7 @@ from eval_toolkit.metrics.directions import known_direction
 from eval_toolkit.models.responses import ResponseType
 
 COMPLETIONS = (ResponseType.COMPLETION,)
-"""Response types of text graders."""
+"""Response types of graders for generated responses."""
 LOGLIKELIHOODS = (ResponseType.LOGLIKELIHOODS,)
 """Response types of multiple-choice graders."""
 
@@ -32,7 +32,7 @@ class Grade(Displayed):
     status: Literal["ok", "skipped", "error"] = "ok"
     reason: str = ""
     text: str | None = None
-    """Text of a text column, instead of a value."""
+    """String for a string column, instead of a value."""
 
     def __post_init__(self) -> None:
         absent = self.value is None or not math.isfinite(self.value)
@@ -56,7 +56,7 @@ class Grade(Displayed):
 
     @property
     def content(self) -> float | str | None:
-        """Value or text of the grade."""
+        """Value or string of the grade."""
         return self.value if self.text is None else self.text
 
     @classmethod
@@ -81,7 +81,7 @@ class ColumnInfo:
     """
 
     higher_is_better: bool | None = True
-    """Whether higher is better; None if neither direction is."""
+    """Whether higher is better; None if neither is better."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """Smallest and largest possible value."""
     binary: bool = False
@@ -101,7 +101,7 @@ RATE = ColumnInfo(bounds=(0.0, 1.0), binary=True)
 KEPT = ColumnInfo(higher_is_better=None, metric=False)
 """Description of columns that are only stored."""
 TEXT = ColumnInfo(higher_is_better=None, text=True)
-"""Description of columns that store a text."""
+"""Description of columns that store a string."""
 
 
 def options_version(number: str) -> property:

@@ -22,7 +22,7 @@ from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards import Records
 
 _SMALLEST = sys.float_info.epsilon
-"""Lower bound of the probability of the right choice, as in `metrics.log_loss`."""
+"""Lower bound of the probability of the correct choice, as in `metrics.log_loss`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class ChoiceCalibration:
     correctness; both are stored for the metrics ``choice_confidence_ece`` and
     ``choice_confidence_roc_auc`` (and others with `metric_specs.on_columns`).
     ``choice_confidence_brier`` is the squared distance of all probabilities from the truth (0 to
-    2), and ``choice_confidence_log_loss`` the surprisal of the right choice, at most 36 nats.
-    Several right choices count as one.
+    2), and ``choice_confidence_log_loss`` the surprisal of the correct choice, at most 36 nats.
+    Several correct choices count as one.
 
     Parameters
     ----------

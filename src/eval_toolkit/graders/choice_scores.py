@@ -18,19 +18,19 @@ from eval_toolkit.graders.choices import (
 
 
 def likeliest(shares: list[float]) -> int:
-    """Return the position of the largest share; ties go to the first."""
+    """Return the index of the largest share; ties go to the first."""
     return max(range(len(shares)), key=shares.__getitem__)
 
 
 def share_of_text(response: Any, shares: list[float], at: int) -> float:
-    """Return the probability of the text of a choice, summed over choices with equal text."""
+    """Return the probability of a choice, summed over identical choices."""
     text = response.choices[at]
     return mass(shares, {place for place, other in enumerate(response.choices) if other == text})
 
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceWeightedAccuracy:
-    """Probability of the most likely choice if it is right, and 0 if it is wrong.
+    """Probability of the most likely choice if it is correct, and 0 if it is wrong.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class ConfidenceWeightedAccuracy:
         return {self.name: ColumnInfo(bounds=(0.0, 1.0))}
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
-        """Return the probability of the choice if it is right."""
+        """Return the probability of the choice if it is correct."""
         right = right_choices(response)
         if len(response.loglikelihoods) < 2:
             return {self.name: ONE_CHOICE}
@@ -125,10 +125,10 @@ class TernaryScore(_WithDontKnow):
     Parameters
     ----------
     lc, lw : float, default 1.0
-        Gain of a right choice and cost of a wrong one: lc >= lw >= 0, lc > 0.
+        Gain of a correct choice and cost of a wrong one: lc >= lw >= 0, lc > 0.
     idk : str, optional
-        Text of the "don't know" choice, ignoring case and surrounding space; the last choice by
-        default. If it is the right choice, it counts as right.
+        The "don't know" choice, ignoring case and surrounding whitespace; the last choice by
+        default. If it is the correct choice, it counts as correct.
     normalise : {"none", "bytes", "characters", "tokens"}, default "none"
         Divisor of each log-likelihood before the comparison.
 
@@ -163,7 +163,7 @@ class TernaryScore(_WithDontKnow):
 class DistributionalCorrectnessScore(_WithDontKnow):
     """Score ``(lc · p_right - lw · p_wrong) · (1 - p_dont_know)``, with p the softmax over choices.
 
-    Probability of "don't know" reduces both gain and cost. Samples whose right choice is "don't
+    Probability of "don't know" reduces both gain and cost. Samples whose correct choice is "don't
     know" are skipped.
 
     Parameters

@@ -84,7 +84,7 @@ def _normalised(response: Any, normalise: str, leading_space: bool) -> list[floa
 
 @dataclass(frozen=True, slots=True)
 class ChoiceAccuracy:
-    """Whether the most likely choice is right; ties go to the first choice.
+    """Whether the most likely choice is correct; ties go to the first choice.
 
     The column ``choice`` (``choice_norm_bytes`` …) stores its position, counted from 0 in the order
     presented; ``margin`` stores its lead over the second in nats, 0 for a tie.
@@ -127,7 +127,7 @@ class ChoiceAccuracy:
         return columns if suffix(self.normalise) else {**columns, "margin": KEPT}
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
-        """Return whether the choice is right, and its index."""
+        """Return whether the choice is correct, and its index."""
         if len(response.loglikelihoods) < 2:
             return dict.fromkeys(self.columns(), ONE_CHOICE)
         right = right_choices(response)
@@ -146,7 +146,7 @@ class ChoiceAccuracy:
         return grades
 
     def answer(self, response: Any) -> str | None:
-        """Return the text of the selected choice, the vote in maj@k."""
+        """Return the selected choice, which is the vote in maj@k."""
         numbers = _normalised(response, self.normalise, self.leading_space)
         if isinstance(numbers, Grade):
             return None
@@ -248,7 +248,7 @@ def mass(shares: list[float], some: set[int]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ProbabilityMass:
-    """Share of the total probability of the choices that falls on the correct ones.
+    """Share of the total probability of the choices assigned to the correct choices.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ class ProbabilityMass:
         return {self.name: ColumnInfo(bounds=(0.0, 1.0))}
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
-        """Return the softmax over choices, summed over the right ones."""
+        """Return the softmax over choices, summed over the correct ones."""
         right = right_choices(response)
         shares = choice_shares(response, self.normalise)
         if isinstance(shares, Grade):
@@ -292,10 +292,10 @@ class ProbabilityMass:
 
 @dataclass(frozen=True, slots=True)
 class ChoicePosition:
-    """Position of the selected choice and of the right one, for `position_bias`.
+    """Position of the selected choice and of the correct one, for `position_bias`.
 
     Columns: ``choice_position`` of the most likely choice (ties go to the first), counted from 0 in
-    the order presented; ``choice_position_right`` of the first right choice; and
+    the order presented; ``choice_position_right`` of the first correct choice; and
     ``choice_position_n``, the number of choices. They are stored but not averaged.
 
     Examples

@@ -34,12 +34,12 @@ _GRACE = 5.0
 
 
 def find_code(text: str, function: str = "") -> str:
-    r"""Return the Python code in a text: a fenced block if there is one, else the whole text.
+    r"""Return the Python code in an answer: a fenced block if there is one, else the whole answer.
 
     Parameters
     ----------
     text : str
-        Text of the model. A fence that closes one opened in the prompt ends the code; an unclosed
+        Answer of the model. A fence that closes one opened in the prompt ends the code; an unclosed
         fence extends to the end.
     function : str
         Name of the function; the first block that defines it is used, otherwise the first block.
@@ -47,7 +47,7 @@ def find_code(text: str, function: str = "") -> str:
     Returns
     -------
     str
-        The code; the whole text if there is no fenced block.
+        The code; the whole answer if there is no fenced block.
 
     Examples
     --------
@@ -74,17 +74,17 @@ def _defines(code: str, function: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CodeTests:
-    r"""Whether the code in a text passes the tests in the sample's context.
+    r"""Whether the code in an answer passes the tests in the sample's context.
 
     The context contains the tests as ``test`` (a program), or as ``test_list`` (statements) with
     setup code in ``test_setup_code`` or ``test_imports``. With ``entry_point``, the name of a
     function, the tests define ``check``, which is called with that function, as in HumanEval. With
-    ``prompt``, the text either continues the prompt or redefines the function. A continuation ends
-    at the first line that is not indented.
+    ``prompt``, the answer either continues the prompt or redefines the function. A continuation
+    ends at the first line that is not indented.
 
     Prompt and code form one program; the tests are another one, which runs in its own process and
     calls the definitions of the first. Imports and helpers before the function in the prompt belong
-    to both. Plain arguments and results (numbers, texts, collections, dates, arrays) are copied;
+    to both. Plain arguments and results (numbers, strings, collections, dates, arrays) are copied;
     for other objects the tests have stand-ins, which never equal a plain value. An answer passes if
     the last line of the tests is reached; any other outcome is a wrong answer.
     ``code_pass_timed_out`` is 1 if the time limit was exceeded, and ``code_pass_jailed`` is 0 if
@@ -93,7 +93,7 @@ class CodeTests:
     Parameters
     ----------
     seconds : float, default 5.0
-        Wall-clock seconds of one program.
+        Wall-clock time limit of one program in seconds.
     memory_mb : int, default 1024
         Address space of one program in MB.
     packages : bool, default False

@@ -23,7 +23,7 @@ def context_value(response: Any, key: str) -> Any:
     Examples
     --------
     >>> from eval_toolkit.models.responses import Completion
-    >>> told(Completion("Hallo", context={"language": "de"}), "language")
+    >>> context_value(Completion("Hallo", context={"language": "de"}), "language")
     'de'
     """
     context = response.context

@@ -21,7 +21,7 @@ from eval_toolkit.graders.context import context_value
 from eval_toolkit.models.responses import Completion
 
 TEXT_LIMIT = 20_000
-"""Maximum number of characters read, from the start of a text."""
+"""Maximum number of characters read, from the start of a response."""
 
 _BETWEEN_TOKENS = re.compile(r"[ -]")
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
@@ -75,20 +75,20 @@ def drop_answer(answer: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
 class Drop:
     """F1 and exact match as defined by the DROP benchmark.
 
-    The text and each reference, one acceptable answer, are split into spans at commas that do not
-    separate thousands. Answers whose spans contain commas are given as lists in the sample's
+    The response and each reference (one acceptable answer) are split into spans at commas that do
+    not separate thousands. Answers whose spans contain commas are given as lists in the sample's
     context, under ``answers``, each as accepted by `drop_answer`; the references are then ignored.
     The best answer counts, separately for each column.
 
     A span is split at spaces and hyphens; case, punctuation (except in numbers) and English
     articles are removed, and numbers are normalised. A span of an answer that would become empty,
-    such as "A", keeps its articles, and if necessary its punctuation; the text is normalised in the
-    same way for that comparison. Exact match requires the same spans in the same number. F1 is
+    such as "A", keeps its articles, and if necessary its punctuation; the response is normalised in
+    the same way for that comparison. Exact match requires the same spans in the same number. F1 is
     computed on the sets of tokens, and is 0 if the answer's span contains numbers and none of them
-    is in the text's span; spans are paired to maximise the sum of F1, which is divided by the
+    is in the response's span; spans are paired to maximise the sum of F1, which is divided by the
     larger number of spans and rounded to two decimals.
 
-    Only the first `TEXT_LIMIT` characters of a text are read.
+    Only the first `TEXT_LIMIT` characters of a response are read.
 
     Examples
     --------

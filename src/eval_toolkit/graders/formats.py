@@ -1,6 +1,6 @@
-"""Graders of text formats: CSV, postscripts, placeholders.
+"""Graders for response formats: CSV, postscripts, placeholders.
 
-Only the first `TEXT_LIMIT` characters of a text are read. The patterns used here inspect every
+Only the first `TEXT_LIMIT` characters of a response are read. The patterns used here inspect every
 character a bounded number of times.
 """
 
@@ -25,7 +25,7 @@ from eval_toolkit.graders.context import context_value
 from eval_toolkit.models.responses import Completion
 
 TEXT_LIMIT = 250_000
-"""Maximum number of characters read, from the start of a text."""
+"""Maximum number of characters read, from the start of a response."""
 
 
 # --- CSV ----------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ class _Table(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CsvFormat:
-    r"""Whether a text contains a table with the right separator and columns.
+    r"""Whether a response contains a table with the right separator and columns.
 
     A table consists of at least two consecutive lines with the same number of fields, at least two;
     separators inside double quotes are ignored, and fields have no line breaks. Tables are searched
@@ -52,7 +52,7 @@ class CsvFormat:
 
     The columns, each 0 or 1, are ``<name>_has_csv``, ``<name>_is_separator_respected`` and
     ``<name>_is_column_count_respected``, which is skipped if no number of columns is required. All
-    are 0 for a text without a table.
+    are 0 for a response without a table.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class CsvFormat:
         return {f"{self.name}_{part}": RATE for part in parts}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return the properties of the largest table in the text."""
+        """Return the properties of the largest table in the response."""
         separator, n_columns = self.separator, self.n_columns
         if separator is None:
             separator = _one_sign(context_value(response, "separator") or ",")
@@ -157,7 +157,7 @@ _POSTSCRIPTS = {
 
 @dataclass(frozen=True, slots=True)
 class PostscriptFormat:
-    r"""Whether a text has a postscript: a line that starts with "P.S." followed by text.
+    r"""Whether a response has a postscript: a line that starts with "P.S." followed by text.
 
     Case, a space between the letters, a missing final dot, and Markdown markup at the start of the
     line (``>``, ``*``, ``_``) are ignored.
@@ -207,10 +207,10 @@ _PLACEHOLDER = re.compile(r"\[[^\[\]\n]{1,200}\]")
 
 @dataclass(frozen=True, slots=True)
 class Placeholders:
-    """Whether a text has enough placeholders, such as ``[name]``.
+    """Whether a response has enough placeholders, such as ``[name]``.
 
-    A placeholder is a text of 1 to 200 characters in square brackets on one line. Their number is
-    stored in ``<name>_n``.
+    A placeholder is a string of 1 to 200 characters in square brackets on one line. The number of
+    placeholders is stored in ``<name>_n``.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ class FunctionGrader:
     Parameters
     ----------
     function : callable
-        Returns a number, a truth value, a `Grade`, or None to skip the answer. The second parameter
+        Returns a number, a bool, a `Grade`, or None to skip the answer. The second parameter
         receives the reference, or a list if there are several.
 
     Examples

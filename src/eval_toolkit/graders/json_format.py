@@ -1,8 +1,9 @@
-"""Grader of JSON output: validity, conformance to a schema, and equality with a reference.
+"""Grader for JSON output: validity, conformance to a schema, and equality with a reference.
 
 JSON is parsed as I-JSON (RFC 7493): duplicate keys, numbers outside the range of doubles, and
-``NaN`` are invalid, since parsers disagree about them. Nesting beyond `DEPTH_LIMIT` and texts of
-more than `TEXT_LIMIT` characters are also invalid, which bounds the parsing time of model output.
+``NaN`` are invalid, since parsers disagree about them. Nesting beyond `DEPTH_LIMIT` and responses
+of more than `TEXT_LIMIT` characters are also invalid, which bounds the parsing time of model
+output.
 """
 
 import json
@@ -21,7 +22,7 @@ from eval_toolkit.models.responses import Completion
 DEPTH_LIMIT = 100
 """Maximum nesting depth of arrays and objects."""
 TEXT_LIMIT = 250_000
-"""Maximum number of characters of a text."""
+"""Maximum number of characters of a response."""
 
 _PLACES = 100
 """Maximum number of opening brackets tried as the start of JSON inside other text."""
@@ -66,9 +67,9 @@ _DECODER = json.JSONDecoder(
 
 
 def read_json(text: str) -> Any:
-    """Parse a text as strict JSON.
+    """Parse a string as strict JSON.
 
-    Raises ValueError if the text is invalid, too deeply nested or too long.
+    Raises ValueError if the string is invalid, too deeply nested or too long.
 
     Examples
     --------
@@ -113,7 +114,7 @@ def _is_too_deep(value: Any) -> bool:
 
 
 def _inside(text: str) -> list[Any]:
-    """Return a list with the longest array or object inside a text; empty if there is none."""
+    """Return a list with the longest array or object inside a string; empty if there is none."""
     best: list[Any] = []
     length = at = 0
     for _ in range(_PLACES if len(text) <= TEXT_LIMIT else 0):
@@ -139,12 +140,12 @@ def _canonical(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JsonFormat:
-    """Whether a text is pure JSON, conforms to a schema, and equals a reference.
+    """Whether a response is pure JSON, conforms to a schema, and equals a reference.
 
     The columns, each 0 or 1:
 
-    - ``<name>_is_just_json``: the whole text is one JSON value, without a code fence.
-    - ``<name>_is_valid_json``: the text is or contains JSON. If there are several arrays and
+    - ``<name>_is_just_json``: the whole response is one JSON value, without a code fence.
+    - ``<name>_is_valid_json``: the response is or contains JSON. If there are several arrays and
       objects within other text, the longest counts, for this and the other columns.
     - ``<name>_fulfills_schema``: the value conforms to the schema; skipped without a schema. If the
       check exceeds the time limit, the value does not conform, and ``<name>_timed_out`` is 1.
@@ -190,7 +191,7 @@ class JsonFormat:
         return {**{f"{self.name}_{part}": RATE for part in parts}, f"{self.name}_timed_out": KEPT}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the text meets each requirement."""
+        """Return whether the response meets each requirement."""
         try:
             found, alone = [read_json(response.completion)], True
         except ValueError:

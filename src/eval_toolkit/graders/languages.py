@@ -1,7 +1,8 @@
 """Language identification with py3langid, and graders for a required or matching language.
 
-Only the first `TEXT_LIMIT` characters are read, without URLs. The grade of a text without letters
-or without a likely language is skipped. The choice of package is explained in docs/adr/0024.
+Only the first `TEXT_LIMIT` characters are read, without URLs. The grade of a response without
+letters or without a likely language is skipped. The choice of package is explained in
+docs/adr/0024.
 """
 
 import functools
@@ -17,7 +18,7 @@ from eval_toolkit.graders.context import required_context_value
 from eval_toolkit.models.responses import Completion
 
 TEXT_LIMIT = 10_000
-"""Maximum number of characters read, from the start of a text."""
+"""Maximum number of characters read, from the start of a response."""
 
 _LISTED = """
 af ar bg bn ca cs cy da de el en es et fa fi fr gu he hi hr hu id it ja kn ko lt lv mk ml mr ne nl
@@ -65,7 +66,7 @@ def _read(text: str) -> str:
 
 
 def has_letters(text: str) -> bool:
-    """Return whether a text contains a letter of any script.
+    """Return whether a string contains a letter of any script.
 
     Examples
     --------
@@ -81,7 +82,7 @@ def detect_language(text: str) -> str | None:
     Parameters
     ----------
     text : str
-        Text; longer texts are identified more reliably than a few words.
+        Text; long texts are identified more reliably than a few words.
 
     Returns
     -------
@@ -126,9 +127,9 @@ def _same(found: str, wanted: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LanguageMatch:
-    """Whether a text is in the required language.
+    """Whether a response is in the required language.
 
-    Skipped if the language of the text is unknown.
+    Skipped if the language of the response is unknown.
 
     Parameters
     ----------
@@ -170,19 +171,19 @@ class LanguageMatch:
         return {self.name: RATE}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the text is in the required language."""
+        """Return whether the response is in the required language."""
         wanted = self.language
         if wanted is None:
             wanted = _known(required_context_value(response, "language"))
         found = detect_language(response.completion)
         if found is None:
-            return {self.name: Grade.skipped("the language of the text is unknown")}
+            return {self.name: Grade.skipped("the language of the response is unknown")}
         return {self.name: float(_same(found, wanted))}
 
 
 @dataclass(frozen=True, slots=True)
 class LanguageConsistency:
-    """Whether a text is in the language of the last user message.
+    """Whether a response is in the language of the last user message.
 
     Skipped if either language is unknown.
 
@@ -222,11 +223,11 @@ class LanguageConsistency:
         return {self.name: RATE}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether both texts are in the same language."""
+        """Return whether both responses are in the same language."""
         asked = detect_language(response.last_user_instruction)
         if asked is None:
             return {self.name: Grade.skipped("the language of the question is unknown")}
         found = detect_language(response.raw_completion if self.raw else response.completion)
         if found is None:
-            return {self.name: Grade.skipped("the language of the text is unknown")}
+            return {self.name: Grade.skipped("the language of the response is unknown")}
         return {self.name: float(found == asked)}

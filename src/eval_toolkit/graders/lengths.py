@@ -1,10 +1,10 @@
-"""Graders of text length.
+"""Graders for the length of responses.
 
 How words, sentences and paragraphs are counted:
 
 - A **word** is a maximal sequence of letters, digits and underscores; an apostrophe or a hyphen
-  between two of them joins, so that "don't" and "well-known" are one word each. In scripts without
-  spaces, such as Chinese, each such sequence counts as one word.
+  between two of them joins them, so that "don't" and "well-known" are one word each. In scripts
+  without spaces, such as Chinese, each such sequence counts as one word.
 - A **sentence** ends at ``.``, ``!`` or ``?`` before whitespace or the end (optionally after
   closing quotes and brackets), at ``…`` before a capital letter, at ``。``, ``！`` and ``？``, and at
   the end of a paragraph. A dot after an abbreviation ("Dr.", "e.g."), an initial ("J. Smith") or a
@@ -12,7 +12,7 @@ How words, sentences and paragraphs are counted:
 - **Paragraphs** are non-empty and separated by one or more empty lines.
 - **Characters** are counted without leading and trailing whitespace.
 
-Only the first `TEXT_LIMIT` characters of a text are counted.
+Only the first `TEXT_LIMIT` characters of a response are counted.
 """
 
 import re
@@ -37,7 +37,7 @@ from eval_toolkit.graders.json_format import read_json
 from eval_toolkit.models.responses import Completion
 
 TEXT_LIMIT = 500_000
-"""Maximum number of characters counted, from the start of a text."""
+"""Maximum number of characters counted, from the start of a response."""
 
 _WORD_START = re.compile(r"(?<!\w)(?<!\w['’\-])\w")
 _EMPTY_LINES = re.compile(r"\n[^\S\n]*+\n")
@@ -46,7 +46,7 @@ _WIDE_ENDS = str.maketrans({"。": ". ", "！": "! ", "？": "? "})
 
 
 def count_words(text: str) -> int:
-    """Return the number of words of a text, as defined in this module.
+    """Return the number of words in a text, as defined in this module.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def count_words(text: str) -> int:
 
 
 def count_sentences(text: str) -> int:
-    """Return the number of sentences of a text, as defined in this module.
+    """Return the number of sentences in a text, as defined in this module.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def count_sentences(text: str) -> int:
 
 
 def count_paragraphs(text: str) -> int:
-    r"""Return the number of paragraphs of a text, as defined in this module.
+    r"""Return the number of paragraphs in a text, as defined in this module.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ _COUNTERS: Mapping[str, Callable[[str], int]] = {
 
 @dataclass(frozen=True, slots=True)
 class UnitCount:
-    """Whether a text has the required number of words, sentences, paragraphs or characters.
+    """Whether a response has the required number of words, sentences, paragraphs or characters.
 
     The requirement is given in the sample's context: ``comparison`` ("less than", "at most",
     "exactly", "at least" or "more than") and ``n``. The count is stored in ``<name>_n``.
@@ -171,7 +171,7 @@ class UnitCount:
 
 @dataclass(frozen=True, slots=True)
 class LengthControl:
-    """Deviation of a text from the required length.
+    """Deviation of a response from the required length.
 
     The requirement is given by the reference, as JSON: ``{"unit": "words", "type": "target",
     "count": 100}``. The unit is "words", "sentences", "paragraphs" or "characters", and the type
@@ -245,7 +245,7 @@ def _asked(reference: str) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class LengthRatio:
-    """Ratio of the word counts of a text and its original.
+    """Ratio of the word counts of a response and its original.
 
     The original is in the sample's context, under ``original``. If the context also has
     ``comparison`` and ``n``, as in `UnitCount`, ``<name>_kept`` is 1 if the ratio satisfies them;

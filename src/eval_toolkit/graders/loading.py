@@ -82,7 +82,7 @@ _SYNONYMS = {
     "numeric": "number_match",
     "regex": "regex_match",
 }
-"""Other usual names of built-in graders."""
+"""Aliases of built-in graders."""
 PRESETS: dict[str, dict[str, Any]] = {
     "accuracy_norm_bytes": {"normalise": "bytes"},
     "accuracy_norm_chars": {"normalise": "characters"},
@@ -178,8 +178,8 @@ def load_grader(given: Any, **options: Any) -> Grader:
     given : str, mapping, Grader or function
         Name from `available_graders` or ``package.module:object``, optionally followed by options
         as a TOML table: ``number_match{where="boxed"}``. A mapping has the name under ``grader``
-        and the options as further keys. A function of (answer) or (answer, reference) that returns
-        a number or a truth value becomes a grader with its name. A grader is returned unchanged.
+        and the options as additional keys. A function of (answer) or (answer, reference) that
+        returns a number or a bool becomes a grader with its name. A grader is returned unchanged.
     **options
         Options of the grader.
 

@@ -1,4 +1,4 @@
-"""Correctness of an answer, by the grader, the choices, the number or the text of its item."""
+"""Grader that selects the comparison for each item: its own grader, choices, numbers or strings."""
 
 import re
 from collections.abc import Mapping
@@ -46,14 +46,15 @@ class Match:
     """Whether the answer matches the reference, by a comparison that depends on the item.
 
     An item is graded by the grader named in its field ``grader``; if it has lettered choices, by
-    the letter or the text of the choice; if its references are numbers, by the final number of the
-    answer; otherwise by the text, ignoring case, punctuation and articles. Of a text, either the
-    whole must match, or the rest of the line after the last "The answer is" or "Answer:".
+    the letter or the wording of the choice; if its references are numbers, by the final number of
+    the answer; otherwise by string comparison, ignoring case, punctuation and articles. In the
+    latter case, either the whole answer must match, or the rest of the line after the last "The
+    answer is" or "Answer:".
 
     Parameters
     ----------
     name : str, default "match"
-        Name of the column; ``<name>_by`` says how each answer was graded.
+        Name of the column; ``<name>_by`` contains the comparison used for each answer.
 
     Examples
     --------
@@ -76,7 +77,7 @@ class Match:
         return {self.name: RATE, f"{self.name}_by": TEXT}
 
     def grade(self, response: Completion) -> Mapping[str, float | str | Grade]:
-        """Return 1 if the answer matches a reference, else 0, and how that was decided."""
+        """Return 1 if the answer matches a reference, else 0, and the comparison used."""
         how, value = self._graded(response)
         return {self.name: value, f"{self.name}_by": how}
 
@@ -96,7 +97,7 @@ class Match:
 
 
 def _says(response: Completion) -> bool:
-    """Return whether the text, or the answer that it introduces, is a reference."""
+    """Return whether the response, or the answer that it introduces, is a reference."""
     text = response.completion
     said = [text]
     for lead in _LEAD.finditer(text):
@@ -110,7 +111,7 @@ def _says(response: Completion) -> bool:
 
 
 def _chosen(response: Completion, options: list[str]) -> bool:
-    """Return whether an answer names the correct choice, by text or by letter."""
+    """Return whether an answer names the correct choice, by wording or by letter."""
     right = {_PLAIN.apply(truth) for truth in references(response)}
     plain = [_PLAIN.apply(one) for one in options]
     said = _PLAIN.apply(response.completion)
@@ -128,7 +129,7 @@ def _chosen(response: Completion, options: list[str]) -> bool:
 def grader_of_item(name: str) -> Grader:
     """Return the grader named by an item: a built-in one or that of an installed package.
 
-    It may have options, but must grade texts without a model.
+    It may have options, but must grade strings without a model.
 
     Examples
     --------
@@ -146,6 +147,6 @@ def grader_of_item(name: str) -> Grader:
     kinds = getattr(made, "response_types", COMPLETIONS)
     if not set(COMPLETIONS) & set(kinds):
         raise InvalidInputError(
-            f"the field {GRADER_FIELD!r} names {name!r}, which does not grade texts"
+            f"the field {GRADER_FIELD!r} names {name!r}, which does not grade strings"
         )
     return made  # type: ignore[no-any-return]

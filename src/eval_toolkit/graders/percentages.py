@@ -17,7 +17,7 @@ from eval_toolkit.graders.extraction import find_number
 from eval_toolkit.models.responses import Completion
 
 TEXT_LIMIT = 100_000
-"""Maximum number of characters searched for a number, counted from the end of a text."""
+"""Maximum number of characters searched for a number, counted from the end of a response."""
 _FAR = Fraction(10_000)
 """Difference above which the similarity is 0, since the power of 2 underflows."""
 
@@ -27,8 +27,9 @@ class ExponentialSimilarity:
     """Similarity of a percentage to the reference, halved for every ten points of difference.
 
     The similarity is 2^(-10·|p - q| / 100), where p is the number that `find_number` extracts from
-    the text and q that of the reference; the best of several references counts. For a text without
-    a number, it and ``<name>_found`` are 0. Only the last `TEXT_LIMIT` characters are searched.
+    the response and q that of the reference; the best of several references counts. For a response
+    without a number, it and ``<name>_found`` are 0. Only the last `TEXT_LIMIT` characters are
+    searched.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Detection of repeated text."""
+"""Detection of repetition in responses."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from eval_toolkit.graders.base import COMPLETIONS, ColumnInfo, Grade, options_ve
 from eval_toolkit.models.responses import Completion
 
 WORD_LIMIT = 500_000
-"""Maximum number of words read, from the start of a text."""
+"""Maximum number of words read, from the start of a response."""
 
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 """Multipliers of SplitMix64."""
 
 
 def repeats(words: Sequence[str], window: int, times: int = 1) -> bool:
-    """Return whether a sequence of consecutive words occurs repeatedly in a text.
+    """Return whether a sequence of consecutive words is repeated in a response.
 
     ``window`` is the length of the sequence in words; occurrences may overlap. The result is exact,
     and computed in O(n log n).
@@ -47,7 +47,7 @@ def repeats(words: Sequence[str], window: int, times: int = 1) -> bool:
 
 
 def _equal(codes: IntArray, starts: NDArray[Any], window: int) -> bool:
-    """Return whether windows with equal hashes contain equal text."""
+    """Return whether windows with equal hashes have equal content."""
     first = codes[starts[0] : starts[0] + window]
     return all(np.array_equal(first, codes[at : at + window]) for at in starts[1:])
 
@@ -75,10 +75,10 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True, slots=True)
 class RepeatedText:
-    """Whether a text repeats itself: 1 if a word sequence occurs again; lower is better.
+    """Whether a response repeats itself: 1 if a word sequence occurs again; lower is better.
 
     Words are separated by whitespace and not normalised; occurrences may overlap, so that a
-    repeated single word counts. Only the first `WORD_LIMIT` words of a text are read.
+    repeated single word counts. Only the first `WORD_LIMIT` words of a response are read.
 
     Parameters
     ----------
@@ -116,6 +116,6 @@ class RepeatedText:
         return {self.name: ColumnInfo(False, (0.0, 1.0))}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the text repeats itself."""
+        """Return whether the response repeats itself."""
         words = response.completion.split(maxsplit=WORD_LIMIT)[:WORD_LIMIT]
         return {self.name: float(repeats(words, self.window_size, self.min_repetitions))}

@@ -1,4 +1,4 @@
-"""ROUGE: overlap of unigrams, bigrams and subsequences of a text and a reference."""
+"""ROUGE: overlap of unigrams, bigrams and subsequences of a response and a reference."""
 
 import re
 from collections import Counter
@@ -18,7 +18,7 @@ from eval_toolkit.graders.base import (
 from eval_toolkit.models.responses import Completion
 
 WORD_LIMIT = 20_000
-"""Maximum number of words compared, from the start of a text; further words match nothing."""
+"""Maximum number of words compared, from the start of a response; later words match nothing."""
 
 _ALPHANUMERICS = re.compile(r"[a-z0-9]+")
 _TOKENISERS: Mapping[str, Callable[[str], list[str]]] = {
@@ -32,7 +32,7 @@ def common_subsequence_length(one: Sequence[Hashable], other: Sequence[Hashable]
     """Return the length of the longest common subsequence.
 
     Bit-parallel algorithm: every item of the shorter sequence updates all positions of the longer
-    one at once, which are the bits of a Python integer.
+    one, stored as the bits of a Python integer, in one step.
 
     Examples
     --------
@@ -54,15 +54,16 @@ def common_subsequence_length(one: Sequence[Hashable], other: Sequence[Hashable]
 
 @dataclass(frozen=True, slots=True)
 class Rouge:
-    """ROUGE-1, ROUGE-2 and ROUGE-L of a text, and their geometric mean.
+    """ROUGE-1, ROUGE-2 and ROUGE-L of a response, and their geometric mean.
 
-    Each is an F1 score, 2·common / (count in the text + count in the reference), of words, of word
-    bigrams, or of the longest common subsequence of words. Words are not stemmed. The best of
-    several references counts, separately for each column. A text or reference without words scores
-    0.
+    Each is an F1 score, 2·common / (count in the response + count in the reference), of words, of
+    word bigrams, or of the longest common subsequence of words. Words are not stemmed. The best of
+    several references counts, separately for each column. A response or reference without words
+    scores 0.
 
-    Only the first `WORD_LIMIT` words of a text are compared; the rest still counts in its length,
-    so that endless texts gain nothing. ``<name>_cut`` is 1 if there were more words.
+    Only the first `WORD_LIMIT` words of a response are compared; the rest still counts in its
+    length, so that overlong responses are not rewarded. ``<name>_cut`` is 1 if there were more
+    words.
 
     Parameters
     ----------

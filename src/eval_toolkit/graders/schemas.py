@@ -34,7 +34,7 @@ _FRAMES = 10_000
 
 
 def schema_text(given: Any) -> str:
-    """Return a schema, given as a mapping or as JSON text, as JSON with sorted keys.
+    """Return a schema, given as a mapping or a JSON string, as JSON with sorted keys.
 
     A schema that is invalid or takes too long to check is an error.
 

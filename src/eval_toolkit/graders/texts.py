@@ -1,8 +1,8 @@
-"""Graders of generated texts: exact match, inclusion and token F1, with text normalisation.
+"""Graders for generated responses: exact match, inclusion and token F1, after normalisation.
 
-User-supplied patterns are applied to at most the last `PATTERN_LIMIT` characters of a text. A
-pattern that could be slow on some texts, such as ``(a+)+$``, runs in a worker process and is
-stopped after a second: the text then counts as one without a match, and the column
+User-supplied patterns are applied to at most the last `PATTERN_LIMIT` characters of a response. A
+pattern that could be slow on some responses, such as ``(a+)+$``, runs in a worker process and is
+stopped after a second: the response then counts as one without a match, and the column
 ``<name>_timed_out`` is 1. Only graders with such a pattern have that column.
 """
 
@@ -37,9 +37,9 @@ _ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True, slots=True)
 class TextRules:
-    """Normalisation of texts before a comparison.
+    """Normalisation of responses and references before a comparison.
 
-    Leading and trailing whitespace is always ignored, and text is normalised to Unicode NFC.
+    Leading and trailing whitespace is always ignored, and strings are normalised to Unicode NFC.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class TextRules:
     ignore_whitespace : bool, default True
         Whether whitespace of any length is equivalent to one space.
     ignore : sequence of str
-        Patterns whose matches are removed first, in order, from the end of a text only; see
+        Patterns whose matches are removed first, in order, from the end of a response only; see
         `eval_toolkit.graders.texts` on slow patterns.
 
     Examples
@@ -76,13 +76,13 @@ class TextRules:
 
     @property
     def may_overrun(self) -> bool:
-        """Whether a pattern may exceed the time limit on some texts."""
+        """Whether a pattern may exceed the time limit on some responses."""
         return not all(is_simple(one.pattern, one.flags) for one in self._patterns)
 
     def apply(self, text: str) -> str:
-        """Return the normalised text.
+        """Return the normalised string.
 
-        A pattern of ``ignore`` that exceeds the time limit is a RuntimeError.
+        Raises RuntimeError if a pattern of ``ignore`` exceeds the time limit.
         """
         if self._patterns:
             text = take_out(text, self._patterns)
@@ -122,14 +122,14 @@ def without_punctuation(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ExactMatch:
-    """Whether the text equals one of the references after normalisation.
+    """Whether the response equals one of the references after normalisation.
 
     Parameters
     ----------
     ignore_case, ignore_punctuation, ignore_articles, ignore_whitespace, ignore
-        Normalisation of the text and the references; see `TextRules`.
+        Normalisation of the response and the references; see `TextRules`.
     name : str, default "exact_match"
-        Name of the column; different names allow several exact matches.
+        Name of the column; different names allow several exact-match graders.
 
     Examples
     --------
@@ -167,7 +167,7 @@ class ExactMatch:
         return {self.name: RATE, **timed_out_columns(self.name, self._rules.may_overrun)}
 
     def answer(self, response: Completion) -> str | None:
-        """Return the normalised text; None if it is empty or the time limit is exceeded."""
+        """Return the normalised response; None if it is empty or the time limit is exceeded."""
         try:
             return self._rules.apply(response.completion) or None
         except Overrun:
@@ -186,15 +186,16 @@ class ExactMatch:
 
 @dataclass(frozen=True, slots=True)
 class Includes:
-    """Whether the text contains one of the references.
+    """Whether the response contains one of the references.
 
-    A reference must not be a part of a longer word or number: neither "art" nor "1" is in
-    "party of 10". An empty reference is only in an empty text.
+    A reference must not be a part of a longer word or number: neither "art" nor "1" matches in
+    "party of 10". An empty reference only matches an empty response.
 
     Parameters
     ----------
     where : {"any", "begin", "end"}, default "any"
-        Where the reference must stand; punctuation around it is ignored at the end of the text.
+        Required position of the reference; punctuation around it is ignored at the end of the
+        response.
     ignore_case : bool, default True
         Whether to ignore case.
     ignore_punctuation, ignore_articles : bool, default False
@@ -233,7 +234,7 @@ class Includes:
         return {self.name: RATE}
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return 1 if any reference is in the text, else 0."""
+        """Return 1 if any reference is in the response, else 0."""
         text = self._rules.apply(response.completion)
         return {
             self.name: float(any(self._is_in(one, text) for one in applied(self._rules, response)))
@@ -264,7 +265,7 @@ _WITHIN = re.compile(rf"{_WORD}\x00{_WORD}|[0-9][.,]?\x00[0-9]|[0-9]\x00[.,][0-9
 
 
 def _continues(before: str, inner: str, after: str) -> bool:
-    """Return whether a match is part of a longer word or number in the text."""
+    """Return whether a match is part of a longer word or number in the response."""
     sides = f"{before[-2:]}\0{inner[:2]}", f"{inner[-2:]}\0{after[:2]}"
     return any(_WITHIN.search(side) for side in sides)
 
@@ -276,12 +277,13 @@ _WITH_ARTICLES = TextRules(ignore_case=True, ignore_punctuation=True)
 
 @dataclass(frozen=True, slots=True)
 class TokenF1:
-    """Token F1 of the text and its best reference.
+    """Token F1 of the response and its best reference.
 
-    F1 is 2·common / (words of the text + words of the reference), with common words counted with
-    multiplicity. An empty text scores 1 against an empty reference and 0 otherwise. SQuAD's rules
-    would remove all words of a reference such as "A" or "?"; such a reference keeps its articles,
-    and if it is still empty also its punctuation, so that no empty text matches it.
+    F1 is 2·common / (words of the response + words of the reference), with common words counted
+    with multiplicity. An empty response scores 1 against an empty reference and 0 otherwise.
+    SQuAD's rules would remove all words of a reference such as "A" or "?"; such a reference keeps
+    its articles, and if it is still empty also its punctuation, so that no empty response matches
+    it.
 
     Parameters
     ----------

@@ -1,11 +1,12 @@
-"""BLEU, chrF and TER, per text and over the corpus.
+"""BLEU, chrF and TER, per response and for the corpus.
 
-A corpus score is not the mean of text scores but is computed from counts summed over the texts.
-Each grader stores the counts of a text in separate columns, and its ``metrics()`` returns the
-corpus score, which has an interval like any other metric. Both scores are equal to sacrebleu's.
+A corpus score is not the mean of the scores of responses; it is computed from counts summed over
+all responses. Each grader stores the counts of a response in separate columns, and its
+``metrics()`` returns the corpus score, which has an interval like any other metric. Both scores are
+equal to sacrebleu's.
 
-BLEU and chrF read only the first `TEXT_LIMIT` characters of a text; ``<name>_cut`` is 1 if there
-were more.
+BLEU and chrF read only the first `TEXT_LIMIT` characters of a response; ``<name>_cut`` is 1 if
+there were more.
 """
 
 import functools
@@ -31,7 +32,7 @@ from eval_toolkit.models.responses import Completion
 from eval_toolkit.protocols import MetricSpec
 
 TEXT_LIMIT = 100_000
-"""Maximum number of characters read, from the start of a text."""
+"""Maximum number of characters read, from the start of a response."""
 
 _PERCENT = (0.0, 100.0)
 _BLEU_ORDER = 4
@@ -41,7 +42,7 @@ _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 
 def _texts(response: Completion) -> tuple[str, list[str], bool]:
-    """Return text and references up to the maximum length, and whether any was truncated."""
+    """Return response and references up to the maximum length, and whether any was truncated."""
     truths = references(response)
     cut = any(len(text) > TEXT_LIMIT for text in (response.completion, *truths))
     return response.completion[:TEXT_LIMIT], [truth[:TEXT_LIMIT] for truth in truths], cut
@@ -64,8 +65,8 @@ def corpus_bleu(sums: FloatArray) -> FloatArray:
     Parameters
     ----------
     sums : array of shape (n, 10)
-        Numbers of words of the texts and of the closest references; matching n-grams for n from 1
-        to 4; n-grams of the texts.
+        Numbers of words of the responses and of the closest references; matching n-grams for n from
+        1 to 4; n-grams of the responses.
 
     Returns
     -------
@@ -97,10 +98,10 @@ def _bleu(tokenise: str, lowercase: bool) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Bleu:
-    """BLEU by sacrebleu, 0 to 100: per text, and ``<name>_corpus`` over all texts.
+    """BLEU by sacrebleu, 0 to 100: per response, and ``<name>_corpus`` over all responses.
 
-    Texts are scored with the orders for which they are long enough (``effective_order``), the
-    corpus with orders 1 to 4; both with "exp" smoothing. All references of a text are used
+    Responses are scored with the orders for which they are long enough (``effective_order``), the
+    corpus with orders 1 to 4; both with "exp" smoothing. All references of a response are used
     together.
 
     Parameters
@@ -157,7 +158,7 @@ class Bleu:
         return [_corpus_metric(name, self._counts(), corpus_bleu, up=True, high=100.0)]
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return the score of the text and its counts."""
+        """Return the score of the response and its counts."""
         text, truths, cut = _texts(response)
         found = _bleu(self.tokenise, self.lowercase).sentence_score(text, truths)
         counts = [found.sys_len, found.ref_len, *found.counts, *found.totals]
@@ -174,7 +175,7 @@ def corpus_chrf(sums: FloatArray) -> FloatArray:
     Parameters
     ----------
     sums : array of shape (n, 3·orders)
-        For each order, the n-grams of the texts, of the references, and the matching ones.
+        For each order, the n-grams of the responses, of the references, and the matching ones.
 
     Returns
     -------
@@ -202,7 +203,8 @@ def corpus_chrf(sums: FloatArray) -> FloatArray:
 class ChrF:
     """chrF2, 0 to 100: character n-grams up to length 6 without whitespace, β = 2.
 
-    Score per text, and ``<name>_corpus`` over all texts. The best of several references counts.
+    Score per response, and ``<name>_corpus`` over all responses. The best of several references
+    counts.
 
     Parameters
     ----------
@@ -299,7 +301,7 @@ def _agreement(text: list[Counter[Hashable]], truth: list[Counter[Hashable]]) ->
 
 
 def corpus_ter(sums: FloatArray) -> FloatArray:
-    """Return TER from sums: edits per hundred words of the references.
+    """Return TER from sums: edits per hundred reference words.
 
     Parameters
     ----------
@@ -330,9 +332,9 @@ def _ter(case_sensitive: bool) -> Any:
 class Ter:
     """TER by sacrebleu: edits and shifts per hundred reference words; lower is better.
 
-    Score per text, and ``<name>_corpus`` over all texts. With several references, the minimum
-    number of edits is divided by the mean reference length. The score is skipped for references
-    without words.
+    Score per response, and ``<name>_corpus`` over all responses. With several references, the
+    minimum number of edits is divided by the mean reference length. The score is skipped for
+    references without words.
 
     Parameters
     ----------
@@ -340,8 +342,8 @@ class Ter:
         Whether to distinguish case.
     max_words : int, default 80
         Maximum number of words in the search for shifts, whose time grows quadratically, up to two
-        seconds for 80. Further words of a text count as one edit each, and ``<name>_cut`` is 1;
-        longer references are an error.
+        seconds for 80. Additional words of a response count as one edit each, and ``<name>_cut`` is
+        1; longer references are an error.
     name : str, default "ter"
         Name of the column.
 

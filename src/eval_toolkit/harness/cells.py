@@ -13,7 +13,7 @@ from eval_toolkit.errors import InfeasibleError, InvalidInputError, UndefinedMet
 from eval_toolkit.harness.rows import Rows
 from eval_toolkit.harness.scoring import Scored
 from eval_toolkit.inference import mde_from_ci, paired_bootstrap_diff
-from eval_toolkit.inference.engine import Executor
+from eval_toolkit.inference.resampling import Executor
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard, summarise
 from eval_toolkit.scorecards.parts import format_part

@@ -22,7 +22,7 @@ from eval_toolkit.harness.scorers import checked_scores
 from eval_toolkit.harness.scoring import Scoring, named_scorers, score_rows, usable_scorer
 from eval_toolkit.harness.thresholding import checked_op_specs, checked_selectors
 from eval_toolkit.inference.calibration_statistics import EqualMassError
-from eval_toolkit.inference.engine import Executor
+from eval_toolkit.inference.resampling import Executor
 from eval_toolkit.metric_specs.scores import ScoreSpec
 from eval_toolkit.protocols import (
     EvalSliceLike,
@@ -71,10 +71,10 @@ def evaluate(
     Parameters
     ----------
     scorers : mapping of str to Scorer
-        Objects with ``predict_proba``, including scikit-learn classifiers.
-        Alternatively, pass a table (pandas, polars, pyarrow) first, and second a dict from names to
-        columns of scores, functions of the texts, or scorers:
-        ``evaluate(frame, {"old": "p", "new": "p2"})``. The label column is then detected by name.
+        Objects with ``predict_proba``, including scikit-learn classifiers. Alternatively, pass a
+        table (pandas, polars, pyarrow) as the first argument, and a dict that maps names to score
+        columns, functions of the texts, or scorers as the second: ``evaluate(frame, {"old": "p",
+        "new": "p2"})``. The label column is then detected by name.
     slices : sequence or mapping of EvalSlice
         List of slices, or a fold's dict as yielded by a splitter. Any objects with ``name``,
         ``y_true``, ``features`` and ``strata`` are accepted. Rows that share a group are resampled

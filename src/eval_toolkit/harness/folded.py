@@ -41,7 +41,7 @@ from eval_toolkit.harness.rows import Rows, chosen_slices, named_slices
 from eval_toolkit.harness.scoring import Scoring
 from eval_toolkit.harness.summary import SharedRows, checked_summary_metrics, folded_slices
 from eval_toolkit.harness.thresholding import FittedThresholds, checked_selectors
-from eval_toolkit.inference.engine import Executor
+from eval_toolkit.inference.resampling import Executor
 from eval_toolkit.protocols import (
     EvalSliceLike,
     LeakageCheck,
@@ -318,7 +318,7 @@ class _Folds:
     by_slice: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Results by fold and slice."""
     folds: dict[str, Any] = field(default_factory=dict)
-    """Further information on each fold."""
+    """Additional information on each fold."""
     out_of_fold: dict[str, OutOfFold] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     trained: Identities | None = None

@@ -48,7 +48,7 @@ class RowsKind(Kind[ScoredPart]):
 
     @classmethod
     def not_known(cls, config: Mapping[str, Any]) -> Sequence[str]:
-        """Return what the run does not show: performance on other data."""
+        """Return the limitation of the run: it does not show performance on other data."""
         return ["how the scorers perform on data unlike these rows"]
 
     def produce(self, context: Any) -> ScoredPart:

@@ -34,7 +34,7 @@ class Identities:
         return list(zip(rows.hashes, rows.groups.astype(str).tolist(), strict=True))
 
     def of(self, rows: Rows) -> tuple[list[str], list[int]]:
-        """Return the unit and the attempt of each row; equal parent rows are assigned in turn."""
+        """Return the unit and the attempt of each row; equal parent rows are assigned in order."""
         units: list[str] = []
         attempts: list[int] = []
         for key, digest in zip(self._keys(rows), rows.hashes, strict=True):

@@ -190,7 +190,7 @@ class PredictionsKind(Kind[Predictions]):
     files: Mapping[str, Path] = field(default_factory=dict)
     """Source of the rows, for the manifest."""
     leakage: Mapping[str, Any] | None = None
-    """What leakage checks found, for the manifest."""
+    """Findings of the leakage checks, for the manifest."""
     each: Callable[[Sequence[Any]], Iterable[Any]] = iter
     """Progress display over the parts."""
 

@@ -14,7 +14,8 @@ def with_groups(slice_: Any, splitter: Any, groups: ArrayLike | None) -> Any:
     """Return the slice with the splitter's groups as its own.
 
     Rows that a splitter keeps together are also resampled together. As in the splitters, the
-    argument takes precedence over the splitter's column, and that over the slice's groups.
+    argument takes precedence over the splitter's column, which takes precedence over the slice's
+    groups.
 
     Raises if there is not one group per row, or a group is missing.
     """

@@ -100,7 +100,7 @@ def save_run(
     overwrite : bool, default False
         Whether to replace an existing run.
     **manifest
-        Further entries of the manifest, as in `build_manifest`: ``data_files``, ``metadata``,
+        Additional entries of the manifest, as in `build_manifest`: ``data_files``, ``metadata``,
         ``source_roles``, ``guardrails`` …. The configuration, the seeds and the versions of
         scorers, metrics, checks, selectors and the splitter are included automatically;
         ``versioned`` adds others.

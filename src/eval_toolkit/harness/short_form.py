@@ -1,4 +1,4 @@
-"""The short form of `evaluate`, which takes one table and scorers or columns of scores."""
+"""The short form of `evaluate`, which takes one table and scorers or score columns."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from eval_toolkit.scorecards.parts import WHOLE
 from eval_toolkit.slices import EvalSlice
 
 _TEXTS = ("text", "prompt", "input", "question", "message")
-"""Columns that scorers of texts receive, by their usual names."""
+"""Usual names of the text column passed to scorers."""
 
 
 _PAIR = re.compile(r"pass label_map=\{'[^']*': 0, ('[^']*'): 1\} with 1 for positive")

@@ -6,15 +6,15 @@ from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
     from eval_toolkit.inference.agreement import *
-    from eval_toolkit.inference.attempts import *
-    from eval_toolkit.inference.bands import *
-    from eval_toolkit.inference.blocks import *
+    from eval_toolkit.inference.attempts_design import *
     from eval_toolkit.inference.bootstrap import *
     from eval_toolkit.inference.bound_planning import *
     from eval_toolkit.inference.clustered import *
     from eval_toolkit.inference.column_statistics import *
+    from eval_toolkit.inference.columns import *
     from eval_toolkit.inference.combined import *
     from eval_toolkit.inference.comparison import *
+    from eval_toolkit.inference.curve_bands import *
     from eval_toolkit.inference.delong import *
     from eval_toolkit.inference.diversity import *
     from eval_toolkit.inference.equivalence import *
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from eval_toolkit.inference.macro import *
     from eval_toolkit.inference.mean_intervals import *
     from eval_toolkit.inference.means import *
-    from eval_toolkit.inference.missing import *
+    from eval_toolkit.inference.missing_outcomes import *
     from eval_toolkit.inference.multiplicity import *
     from eval_toolkit.inference.paired import *
     from eval_toolkit.inference.paired_intervals import *
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from eval_toolkit.inference.paired_tests import *
     from eval_toolkit.inference.planning import *
     from eval_toolkit.inference.plans import *
-    from eval_toolkit.inference.prepared import *
+    from eval_toolkit.inference.position_bias import *
     from eval_toolkit.inference.proportions import *
     from eval_toolkit.inference.raters import *
-    from eval_toolkit.inference.refitted import *
+    from eval_toolkit.inference.refitted_thresholds import *
+    from eval_toolkit.inference.resample_blocks import *
     from eval_toolkit.inference.results import *
-    from eval_toolkit.inference.rotations import *
     from eval_toolkit.inference.sequences import (
         ConfidenceSequence as ConfidenceSequence,
     )
@@ -58,9 +58,9 @@ __all__, __getattr__ = names_on_use(
     __name__,
     {
         "agreement": "alpha_interval clustered_rate kappa_interval",
-        "attempts": "AttemptsDesign",
-        "bands": "CurveBand pr_band roc_band",
-        "blocks": "Block",
+        "attempts_design": "AttemptsDesign",
+        "curve_bands": "CurveBand pr_band roc_band",
+        "resample_blocks": "Block",
         "bootstrap": "bootstrap_ci cluster_bootstrap_ci",
         "bound_planning": "BoundSize n_for_bound",
         "clustered": "ClusteredOLS cluster_robust_se ols_cluster",
@@ -89,7 +89,7 @@ __all__, __getattr__ = names_on_use(
         "macro": "MacroMean macro_mean",
         "mean_intervals": "mean_interval",
         "means": "MeanSE PairedMeanResult mean_se paired_mean_diff t_interval",
-        "missing": "MissingBounds bounded_macro_mean bounded_mean missing_bounds",
+        "missing_outcomes": "MissingBounds bounded_macro_mean bounded_mean missing_bounds",
         "multiplicity": "CorrectionMethod bonferroni_correct correct_p_values fdr_bh_correct",
         "paired": "bootstrap_p_value paired_bootstrap_diff paired_bootstrap_ece_diff paired_mde",
         "paired_intervals": "mover_interval",
@@ -102,18 +102,18 @@ __all__, __getattr__ = names_on_use(
             "Plan groups_in_strata_plan groups_plan label_group_plan label_stratified_plan "
             "rows_plan two_level_plan"
         ),
-        "prepared": "Columns Needs Term",
+        "columns": "Columns Needs Term",
         "proportions": (
             "ProportionInterval WilsonInterval agresti_coull_interval beta_binomial_interval "
             "clopper_pearson_interval jeffreys_interval score_interval wilson_interval"
         ),
         "raters": "AgreementMatrix JudgeAgreement agreement_matrix judge_agreement",
-        "refitted": "ThresholdFn ThresholdedMetricFn paired_bootstrap_op_point_diff",
+        "refitted_thresholds": "ThresholdFn ThresholdedMetricFn paired_bootstrap_op_point_diff",
         "results": (
             "DEFAULT_CONFIDENCE DEFAULT_METHOD DEFAULT_N_RESAMPLES BootstrapCI Interval "
             "PairedBootstrapCI"
         ),
-        "rotations": "RotationTest rotation_test",
+        "position_bias": "RotationTest rotation_test",
         "sequences": "ConfidenceSequence confidence_sequence",
         "statistics": "MetricFn",
         "survival": "SurvivalCurve SurvivalMethod kaplan_meier",

@@ -1,10 +1,10 @@
-"""Lower bounds of a mean that hold uniformly over the number of values.
+"""Lower bounds for a mean that hold simultaneously at all sample sizes.
 
-Values lie in [0, 1]. An upper bound is one minus the lower bound of ``1 − value``. Each class keeps
-a running state, so that the cost of an update does not depend on earlier values.
+Values are in [0, 1]. An upper bound is one minus the lower bound for ``1 − value``. Each class
+keeps running state, so the cost of an update does not depend on the number of earlier values.
 
-The bets and bounds are those of Waudby-Smith and Ramdas (2024), Estimating means of bounded random
-variables by betting, JRSS-B 86(1):1-27, with and without replacement.
+Bets and bounds follow Waudby-Smith and Ramdas (2024), Estimating means of bounded random variables
+by betting, JRSS-B 86(1):1-27, with and without replacement.
 """
 
 import math
@@ -15,9 +15,9 @@ import numpy as np
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 
 _FRACTIONS = (0.8 * 2.5 ** -np.arange(7.0))[:, None, None]
-"""Bets as fractions of the capital, from large (best for few values) to small (for 100 000)."""
+"""Bets as fractions of the capital, from large (for few values) to small (for 100 000 values)."""
 _STEPS = 4_000
-"""Number of grid steps of candidate means; bounds are rounded outwards to the grid."""
+"""Number of steps in the grid of candidate means; bounds are rounded outwards to the grid."""
 _TINY = 1e-12
 _LARGEST_BET = 0.5
 _HALVINGS = 50
@@ -26,10 +26,10 @@ _PRIOR = 0.5
 
 
 class LowerBound(Protocol):
-    """Interface of the methods of a confidence sequence."""
+    """Interface implemented by the confidence sequence methods."""
 
     least_width: float
-    """Minimum width of an interval; narrower ones indicate contradictory values."""
+    """Minimum width of an interval; narrower intervals indicate contradictory values."""
 
     def add(self, x: FloatArray, ceiling: float) -> FloatArray:
         """Add values and return the bound after each; means above the ceiling are excluded."""
@@ -39,9 +39,9 @@ class LowerBound(Protocol):
 class BettingBound:
     """Bound by betting against every candidate mean; candidates that lose are excluded.
 
-    If the mean is m, betting that the next value is above m has no expected gain: starting from
+    If the mean is m, betting that the next value exceeds m has no expected gain: starting from
     capital 1, the probability of ever reaching 1/α is at most α. Equal parts of the capital are bet
-    with each of `_FRACTIONS`. The gain decreases in m, so excluded means lie below the others.
+    with each of `_FRACTIONS`. The gain decreases in m, so the excluded means are the smallest.
     """
 
     least_width = 0.5 / _STEPS  # two consistent sides never exclude the same candidate
@@ -86,7 +86,7 @@ class BettingBound:
 
 
 class BernsteinBound:
-    """Empirical Bernstein bound: the weighted mean minus a margin that depends on the spread."""
+    """Empirical Bernstein bound: weighted mean minus a margin that depends on the spread."""
 
     least_width = -_TINY
 
@@ -118,9 +118,9 @@ class BernsteinBound:
 class BinomialBound:
     """Bound for binary values, from a likelihood ratio against a mixture.
 
-    The mixture is over all means, with Jeffreys' prior; without replacement, over all numbers of
+    The mixture is over all means with Jeffreys' prior or, without replacement, over all numbers of
     ones in the population (prior-posterior ratio). One mixture covers both sides, so it uses the
-    whole α, where the other methods use half per side.
+    whole α; the other methods use half per side.
     """
 
     least_width = -_TINY

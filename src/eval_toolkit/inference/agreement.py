@@ -12,15 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference.assemble import bootstrap_problem
+from eval_toolkit.inference.bootstrap_intervals import bootstrap_problem
 from eval_toolkit.inference.clustered import cluster_robust_se
 from eval_toolkit.inference.column_sums import SumsStatistic
+from eval_toolkit.inference.columns import Columns, Term
 from eval_toolkit.inference.distributions import critical_value
-from eval_toolkit.inference.engine import Problem
 from eval_toolkit.inference.mean_intervals import MIN_GROUPS, effective_trials, share_ends
 from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
-from eval_toolkit.inference.prepared import Columns, Term
 from eval_toolkit.inference.proportions import ProportionInterval, wilson_interval
+from eval_toolkit.inference.resampling import Problem
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     DEFAULT_METHOD,
@@ -38,7 +38,7 @@ from eval_toolkit.metrics.agreement import (
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
 _PSEUDO_UNITS = 2.0
-"""Pseudo-units, spread evenly over the table; without them, no error seen gives zero variance."""
+"""Pseudo-units spread evenly over the table; otherwise perfect agreement has zero variance."""
 
 
 def kappa_interval(
@@ -53,7 +53,7 @@ def kappa_interval(
     n_resamples: int = DEFAULT_N_RESAMPLES,
     seed: SeedLike = None,
 ) -> BootstrapCI:
-    """Return Cohen's kappa of two label vectors with its interval.
+    """Return Cohen's kappa for two label vectors, with a confidence interval.
 
     Parameters
     ----------
@@ -89,11 +89,11 @@ def kappa_interval(
 
     Notes
     -----
-    The standard error is that of [1]_ (as in statsmodels); with groups it is multiplied by the
-    inflation due to clustering of the units' influences. If raters nearly always agree, the
-    unadjusted interval is far too narrow: at a kappa of 0.95 with 50 units its coverage is 40 %,
-    that of the adjusted one at least 93 % (``tests/statistics``). With groups, the pseudo-units are
-    added to the effective number of units, or to the number of groups if there is no disagreement.
+    The standard error follows [1]_ (as in statsmodels); with groups it is multiplied by the design
+    effect of the units' influences. If raters nearly always agree, the unadjusted interval is far
+    too narrow: at a kappa of 0.95 with 50 units it covers 40 %; the adjusted interval covers at
+    least 93 % (``tests/statistics``). With groups, the pseudo-units are added to the effective
+    number of units, or to the number of groups if raters never disagree.
 
     References
     ----------
@@ -159,7 +159,7 @@ def alpha_interval(
     n_resamples: int = DEFAULT_N_RESAMPLES,
     seed: SeedLike = None,
 ) -> BootstrapCI:
-    """Return Krippendorff's alpha with a bootstrap interval over units, or groups of units.
+    """Return Krippendorff's alpha with a bootstrap interval over units or groups of units.
 
     Parameters
     ----------
@@ -192,10 +192,10 @@ def alpha_interval(
 
     Notes
     -----
-    Units are resampled, so that the uncertainty of the chance agreement is included. If raters
-    never disagree, the lower end is exact: it follows from the largest share of units that may be
-    rated at chance. If all units have the same disagreement, the same share is assumed to agree
-    (upper end) or to disagree twice as much (lower end).
+    Resampling units includes the uncertainty of the chance agreement. If raters never disagree, the
+    lower end is exact: it follows from the largest fraction of units that may be rated at chance.
+    If all units have the same disagreement, the same fraction is assumed to agree (upper end) or to
+    disagree twice as much (lower end).
 
     Examples
     --------
@@ -222,7 +222,7 @@ def alpha_interval(
 
 
 def _alike(alpha: float, plan: Plan, confidence: float, n_resamples: int) -> BootstrapCI:
-    """Return the interval if all units have the same disagreement, so that alpha does not vary."""
+    """Return the interval when all units have the same disagreement and alpha does not vary."""
     reach = (1.0 - ((1.0 - confidence) / 2.0) ** (1.0 / plan.n_groups)) * (1.0 - alpha)
     return BootstrapCI(
         alpha,
@@ -240,7 +240,7 @@ def _alike(alpha: float, plan: Plan, confidence: float, n_resamples: int) -> Boo
 def clustered_rate(
     hits: BoolArray, groups: ArrayLike | None, confidence: float = DEFAULT_CONFIDENCE
 ) -> ProportionInterval:
-    """Return Wilson's interval of a share, with the effective number of units for clustered data.
+    """Return the Wilson interval for a proportion, corrected for clustered data.
 
     Parameters
     ----------
@@ -254,13 +254,13 @@ def clustered_rate(
     Returns
     -------
     ProportionInterval
-        ``method`` states whether clusters were used. With one or two clusters the interval is [0,
-        1], with a reason.
+        ``method`` states whether clusters were used. With one or two clusters, the interval is [0,
+        1] and ``reason`` is set.
 
     Notes
     -----
-    The interval of `mean_interval` for shares: n divided by the design effect, reduced if there are
-    few clusters [1]_, with Wilson's ends corrected near 0 and 1 (`score_interval`).
+    Same as `mean_interval` for proportions: n is divided by the design effect and reduced if there
+    are few clusters [1]_, and the Wilson bounds are corrected near 0 and 1 (`score_interval`).
 
     References
     ----------
@@ -293,7 +293,7 @@ def clustered_rate(
 def clustered_n(
     hits: BoolArray, groups: ArrayLike, confidence: float
 ) -> tuple[float, float] | None:
-    """Return the effective number of clustered units for the lower and the upper end.
+    """Return the effective number of clustered units for the lower and the upper bound.
 
     None if there are too few clusters.
     """

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.options import gathers
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference.assemble import EXACT, FEW_RESAMPLES, bootstrap_problem
+from eval_toolkit.inference.bootstrap_intervals import EXACT, FEW_RESAMPLES, bootstrap_problem
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.distributions import critical_value, upper_tail
-from eval_toolkit.inference.engine import Problem
 from eval_toolkit.inference.options import RESAMPLING, Resampling
 from eval_toolkit.inference.plans import Plan, chosen_plan, label_group_plan
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.resampling import Problem
 from eval_toolkit.inference.results import (
     BootstrapCI,
 )
@@ -40,7 +40,7 @@ def bootstrap_ci(
     return_samples: bool = False,
     **resampling: Unpack[Resampling],
 ) -> BootstrapCI:
-    """Return a bootstrap interval of any metric of labels and scores.
+    """Return a bootstrap interval for any metric of labels and scores.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ def bootstrap_ci(
     confidence : float, default 0.95
         Confidence level.
     method : {"BCa", "percentile", "basic", "studentized"}, optional
-        Type of bootstrap interval. By default, a method that is valid with few rows of a class and
-        near the bounds of the metric; see Notes.
+        Type of bootstrap interval. By default, a method that is valid for small classes and near
+        the bounds of the metric; see Notes.
     seed, rng : int, Generator, …, default 42
         Random seed or generator; pass only one of the two.
     groups : array-like of shape (n,), optional
@@ -76,7 +76,7 @@ def bootstrap_ci(
     Returns
     -------
     BootstrapCI
-        Interval with ``n_undefined`` and the ``method`` used: "score" and "wilson" without
+        Interval with ``n_undefined`` and the ``method`` used: "score" or "wilson" without
         resampling (``n_resamples`` is 0), "exact-degenerate" if all replicates are at a bound of
         the metric, "…, label-stratified" if more than 5 % of the resamples lacked a class,
         "norm-ball" for calibration errors.
@@ -96,12 +96,12 @@ def bootstrap_ci(
     intervals in closed form, and other metrics in a finite range the score interval with the
     variance of the replicates. Quantiles of replicates cover 63 % instead of 95 % with 2 positives,
     84 % with 6 [1]_; metrics without a known range get BCa if the smaller class has at least 30
-    rows. BCa after Efron (1987); the acceleration comes from closed-form leave-one-out values, or
-    from at most 192 left-out blocks where there is no closed form.
+    rows. BCa follows Efron (1987); the acceleration uses closed-form leave-one-out values if
+    available, otherwise at most 192 left-out blocks.
 
     References
     ----------
-    .. [1] ``docs/methodology/intervals.md``, with the table of coverage.
+    .. [1] ``docs/methodology/intervals.md``, which includes a table of coverage.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def bootstrap_ci(
 
 
 def _single(problem: Problem, **options: Any) -> BootstrapCI:
-    """Return the interval of a single statistic, or raise."""
+    """Return the interval for a single statistic, or raise."""
     (result,) = bootstrap_problem(problem, **options)[0]
     if isinstance(result, Exception):
         raise result
@@ -150,7 +150,7 @@ def cluster_bootstrap_ci(
     return_samples: bool = False,
     **resampling: Unpack[Resampling],
 ) -> BootstrapCI:
-    """Return a percentile interval from resampled (label, group) units, drawn per label.
+    """Return a percentile interval from (label, group) units, resampled within each label.
 
     Parameters
     ----------
@@ -228,6 +228,6 @@ def cluster_bootstrap_ci(
 
 
 def _expanded(confidence: float, n_groups: int) -> float:
-    """Return the confidence level at which percentiles of few groups match Student's t."""
+    """Return the confidence level that makes percentiles of few groups match Student's t."""
     reach = math.sqrt(n_groups / (n_groups - 1)) * critical_value(confidence, n_groups - 1)
     return 1.0 - 2.0 * upper_tail(reach)

@@ -1,4 +1,4 @@
-"""Number of units needed to show that a rate is below a bound."""
+"""Sample size for showing that a rate is below a bound."""
 
 import math
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ _MOST_FAILURES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class BoundSize(SampleSize):
-    """Required number of units, and how many of them may fail."""
+    """Required number of units, and the number that may fail."""
 
     n_allowed: int
-    """Largest number of failures whose interval lies below the bound."""
+    """Largest number of failures for which the interval is below the bound."""
     power: float
     """Probability of at most that many failures at the expected rate."""
 
@@ -38,16 +38,16 @@ def n_for_bound(
     cluster_size: SupportsFloat = 1.0,
     icc: SupportsFloat = 0.0,
 ) -> BoundSize:
-    """Return the number of units to show that a rate is at most a bound.
+    """Return the number of units needed to show that a rate is at most a given bound.
 
     Parameters
     ----------
     at_most : float
         Bound that the upper end of the Wilson interval must not exceed.
     expected : float, default 0.0
-        True rate that is assumed; 0 if no unit fails.
+        Assumed true rate; 0 if no unit fails.
     power : float, default 0.8
-        Probability that the interval lies below the bound at the expected rate.
+        Probability that the interval is below the bound, at the expected rate.
     confidence : float, default 0.95
         Two-sided confidence level of the interval.
     cluster_size, icc
@@ -67,9 +67,9 @@ def n_for_bound(
 
     Notes
     -----
-    With c failures the interval ends at the bound b where n b − c = z √(n b (1 − b)). The power of
-    that n is the binomial probability of at most c failures; the smallest c with enough power is
-    returned, and n is multiplied by the design effect of `n_for_width`.
+    With c failures the interval ends at the bound b where n b − c = z √(n b (1 − b)). The power at
+    that n is the binomial probability of at most c failures. The smallest c with sufficient power
+    is used, and n is multiplied by the design effect as in `n_for_width`.
 
     Examples
     --------

@@ -1,8 +1,7 @@
-"""Intervals of calibration errors, from simulated labels.
+"""Intervals for calibration errors, from simulated labels.
 
-The interval refers to the error over the bins of the metric. Errors that cancel within a bin are
-not included: scores that are too low for one half of a bin and too high for the other give no
-error.
+The interval is for the error over the metric's bins. Errors that cancel within a bin are not
+included: scores that are too low in one half of a bin and too high in the other half have no error.
 """
 
 import functools
@@ -15,32 +14,32 @@ from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.calibration_statistics import CalibrationError, EqualMassError
 from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.distributions import critical_value
 from eval_toolkit.inference.intervals import quantiles
 from eval_toolkit.inference.plans import Plan
-from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.results import BootstrapCI, PairedBootstrapCI
 from eval_toolkit.inference.statistics import statistic_for
 from eval_toolkit.seeds import derive_seed
 
 INTERVAL_REASON = "norm-ball interval of the binned error; gaps within a bin may cancel"
-"""Reason attached to the interval of a binned error."""
+"""Reason attached to the interval for a binned error."""
 
 SMOOTH_REASON = "norm-ball interval, as calibration errors are biased upwards"
-"""Reason attached to the interval of the smooth error."""
+"""Reason attached to the interval for the smooth error."""
 
 NO_COMPARISON = (
     "calibration errors are not tested against each other: their bias depends on the number of "
     "rows and the spread of the scores, and two calibrated scorers would differ; compare brier or "
     "log_loss"
 )
-"""Reason why a difference of calibration errors has no p-value or verdict, with an alternative."""
+"""Reason why a difference between calibration errors has no p-value, with an alternative."""
 
 WEIGHTED_REASON = (
     "the bias of a calibration error is known for rows of equal weight only, not {}; use brier "
     "or log_loss, which have intervals"
 )
-"""Reason why a calibration error has no interval under weights; template for their source."""
+"""Reason why a weighted calibration error has no interval; template for the kind of weights."""
 
 _DEBIASED = {
     metrics.expected_calibration_error_debiased: "l1",
@@ -50,7 +49,7 @@ _AT_ONCE = 256  # draws per batch, to bound memory
 
 
 def calibration_statistic(statistic: Statistic) -> CalibrationError | None:
-    """Return the calibration error that determines a statistic's interval; None for other metrics.
+    """Return the calibration error that a statistic's interval is based on; None for other metrics.
 
     A debiased error estimates the same population error as the uncorrected one over the same bins,
     so both have the same interval.
@@ -99,10 +98,10 @@ def calibration_interval(
     confidence: float,
     seed: int,
 ) -> tuple[float, float]:
-    """Return the interval of a calibration error over independent rows.
+    """Return the interval for a calibration error over independent rows.
 
-    ``point`` is the value of the error, or of its debiased form, and always included. The order of
-    the rows does not matter.
+    ``point`` is the (debiased) error; the interval always includes it. The result does not depend
+    on the row order.
 
     Notes
     -----
@@ -128,7 +127,7 @@ def calibration_interval(
 
 
 def calibration_difference(a: BootstrapCI, b: BootstrapCI) -> PairedBootstrapCI:
-    """Return error(B) − error(A) of two calibration errors, with an interval but no p-value.
+    """Return the difference error(B) − error(A) with an interval but no p-value.
 
     The interval extends from ``b.ci_low − a.ci_high`` to ``b.ci_high − a.ci_low`` and excludes zero
     only if the two intervals are disjoint. The noise of A and B may have opposite signs, so pairing
@@ -158,7 +157,7 @@ def calibration_difference(a: BootstrapCI, b: BootstrapCI) -> PairedBootstrapCI:
 
 
 def labels_suffice(plan: Plan) -> bool:
-    """Return whether rows are drawn independently, so that simulating labels suffices."""
+    """Return whether rows are independent, so that simulating labels is sufficient."""
     return plan.kind in ("rows", "label-stratified")
 
 
@@ -173,7 +172,7 @@ def widened_for_groups(
 ) -> tuple[float, float]:
     """Return the interval, widened by the variation over resampled groups.
 
-    ``distances`` are those between the resampled and the observed gaps, ``samples`` the resampled
+    ``distances`` are between the resampled and the observed gaps; ``samples`` are the resampled
     errors. Both are scaled from a normal to a Student t quantile with n_groups − 1 degrees of
     freedom and by √(G / (G − 1)), because few groups underestimate their spread.
     """
@@ -190,7 +189,7 @@ def widened_for_groups(
 def _sizes(
     error: CalibrationError, data: Columns, generator: "np.random.Generator", n_draws: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]:
-    """Return the norms of pure noise around the data and around the assumed frequencies."""
+    """Return the norms of noise alone, around the data and around the assumed frequencies."""
     draw = error.label_draws(data)
     parts: list[list[FloatArray]] = []
     for done in range(0, n_draws, _AT_ONCE):

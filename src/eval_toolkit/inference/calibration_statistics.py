@@ -1,4 +1,4 @@
-"""Prepared calibration errors: gaps between predicted and observed frequencies by bin.
+"""Calibration errors for resampling: gaps between predicted and observed frequencies per bin.
 
 All are norms of a vector of gaps, so plug-in values are biased upwards: noise has a positive norm.
 Resampling adds the same bias again, so percentile intervals do not cover. Instead, intervals rest
@@ -20,11 +20,11 @@ import numpy as np
 
 from eval_toolkit import metrics
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
-from eval_toolkit.inference.prepared import SCORED, Columns, Needs, Term
+from eval_toolkit.inference.columns import SCORED, Columns, Needs, Term
 from eval_toolkit.metrics.smoothing import shared_between_nodes, smooth_errors_of
 
 if TYPE_CHECKING:
-    from eval_toolkit.inference.blocks import Block
+    from eval_toolkit.inference.resample_blocks import Block
 
 
 @functools.lru_cache(maxsize=128)
@@ -36,7 +36,7 @@ def _lower_edges(n_bins: int) -> FloatArray:
 
 
 def _field(gaps: FloatArray, rows: FloatArray, norm: str) -> FloatArray:
-    """Scale summed gaps of bins so that the norm of the result is the calibration error."""
+    """Scale the summed gaps per bin so that their norm is the calibration error."""
     n = rows.sum(axis=0)
     scale = {"l1": n, "l2": np.sqrt(rows * n), "max": rows}[norm]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -44,7 +44,7 @@ def _field(gaps: FloatArray, rows: FloatArray, norm: str) -> FloatArray:
 
 
 def _steps(cumulative: FloatArray) -> FloatArray:
-    """Return differences along the first axis, starting from zero."""
+    """Return differences along the first axis, with a leading zero."""
     steps = cumulative.copy()
     steps[1:] -= cumulative[:-1]
     return steps
@@ -52,16 +52,16 @@ def _steps(cumulative: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class DrawnFields:
-    """Gaps under simulated labels, with shape (gaps, draws) or (gaps, 1)."""
+    """Gaps for simulated labels, of shape (gaps, draws) or (gaps, 1)."""
 
     observed: FloatArray
     """Gaps of the data."""
     assumed: FloatArray
-    """Gaps under the frequencies that the noise is drawn from."""
+    """Gaps for the frequencies from which noise is drawn."""
     noise: FloatArray
-    """Gaps under labels drawn from these frequencies, minus ``assumed``."""
+    """Gaps for labels drawn from these frequencies, minus ``assumed``."""
     calibrated: FloatArray
-    """Gaps under labels drawn from the predicted probabilities."""
+    """Gaps for labels drawn from the predicted probabilities."""
 
 
 Draw: TypeAlias = Callable[["np.random.Generator", int], DrawnFields]
@@ -109,9 +109,9 @@ def _likely_frequency(
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """Rows in cells by descending score, and the bins composed of cells.
+    """Rows grouped into cells by descending score, and the bins made of these cells.
 
-    A cell is a bin, or a group of tied rows divided by a cut and shared by adjacent bins.
+    A cell is a bin, or a group of tied rows that a cut divides between adjacent bins.
     """
 
     rows: FloatArray
@@ -121,7 +121,7 @@ class _Cells:
     last: IntArray
     """Cell in which each bin ends."""
     share: FloatArray
-    """Part of that cell above the end of the bin."""
+    """Fraction of that cell above the end of the bin."""
 
     def binned(self, values: FloatArray) -> FloatArray:
         """Return the sums over bins for values per cell: (bins, draws) from (cells, draws)."""
@@ -166,7 +166,7 @@ class _BinnedError(ABC):
 
     @abstractmethod
     def _bins(self, block: Block) -> tuple[FloatArray, FloatArray]:
-        """Return the summed gaps and rows of each bin, from the top, each of shape (bins, 64)."""
+        """Return gap sums and row counts per bin, from the top, each of shape (bins, 64)."""
 
     @abstractmethod
     def _cells(self, data: Columns) -> _Cells:
@@ -224,7 +224,7 @@ class _BinnedError(ABC):
         return block.once(self, lambda: _field(*self._bins(block), self.norm))
 
     def leave_one_out(self, data: Columns) -> FloatArray | None:
-        """Return None: the interval comes from simulated labels."""
+        """Return None; the interval uses simulated labels."""
         return None
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
@@ -271,7 +271,7 @@ class EqualWidthError(_BinnedError):
 
 
 def _cells_between(data: Columns, ends: IntArray, cuts: FloatArray) -> _Cells:
-    """Return the cells that end after these row counts, and where ``cuts`` lie among them."""
+    """Return the cells that end after these row counts, and the position of each cut."""
     occupied = np.unique(ends[ends > 0])
     starts = np.concatenate([[0], occupied[:-1]])
     rows = (occupied - starts).astype(np.float64)
@@ -296,7 +296,7 @@ _EQUAL_MASS: dict[str, Callable[..., float]] = {
 
 @dataclass(frozen=True)
 class EqualMassError(_BinnedError):
-    """Calibration error over equal-mass bins, which are recomputed in every resample."""
+    """Calibration error over equal-mass bins, recomputed for every resample."""
 
     needs: Needs = field(default_factory=Needs, init=False, compare=False)
 
@@ -351,7 +351,7 @@ _NODES = (Term(_to_left_node), Term(_to_right_node))
 
 
 def _pooled_frequency(cells: _Cells) -> FloatArray:
-    """Return smoothed frequencies of small cells, which borrow the gaps of neighbouring cells."""
+    """Return smoothed frequencies for small cells, using the gaps of neighbouring cells."""
     pool = np.minimum((cells.stated * _POOLS).astype(np.int64), _POOLS - 1)
     rows, positives, scores = (
         np.bincount(pool, values, _POOLS).astype(np.float64)
@@ -364,7 +364,7 @@ def _pooled_frequency(cells: _Cells) -> FloatArray:
 
 
 def _to_nodes(scores: FloatArray, residuals: FloatArray, n_cells: int) -> FloatArray:
-    """Distribute residuals at scores in different cells to the nodes of a grid."""
+    """Distribute residuals to the nodes of a grid by score."""
     cell, left, right = shared_between_nodes(scores[:, None], residuals, n_cells)
     nodes = np.zeros((n_cells + 1, residuals.shape[1]))
     nodes[cell[:, 0]] += left
@@ -402,8 +402,8 @@ class SmoothError:
         """Return the error of the difference between resampled and observed residuals.
 
         The error is subadditive: smoothing r₁ + r₂ with width a + b gives at most the sum of
-        smoothing r₁ with a and r₂ with b. So the triangle inequality holds, although the error is
-        not a norm.
+        smoothing r₁ with a and r₂ with b. The triangle inequality therefore holds, although the
+        error is not a norm.
         """
         data = block.view.data
         here = data.once(self, lambda: self._nodes_of(data))
@@ -463,7 +463,7 @@ class SmoothError:
         return np.asarray(nodes / block.size())
 
     def leave_one_out(self, data: Columns) -> FloatArray | None:
-        """Return None: the interval comes from simulated labels."""
+        """Return None; the interval uses simulated labels."""
         return None
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:

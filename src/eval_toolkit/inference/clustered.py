@@ -86,9 +86,9 @@ def cluster_robust_se(
     Notes
     -----
     ``√(G/(G−1) Σ_g (Σ_{i∈g} (x_i − x̄))²) / n``, the CR1 estimator of a regression on a constant;
-    with one unit per cluster it is the usual sd/√n. Two keys: variance by the first plus by the
-    second minus by their intersection [1]_; where that is not positive, the larger of the one-key
-    variances is used.
+    with one unit per cluster it is the usual sd/√n. With two keys, the variance is the sum of the
+    variances for each key minus the variance for their intersection [1]_; if that is not positive,
+    the larger one-way variance is used.
 
     References
     ----------
@@ -152,9 +152,9 @@ def ols_cluster(
 
     Notes
     -----
-    The sandwich ``(XᵀX)⁻¹ (Σ_g X_gᵀ e_g e_gᵀ X_g) (XᵀX)⁻¹``; two keys as in `cluster_robust_se`
-    [1]_. Equal to statsmodels' ``cov_type="cluster"`` (``tests/reference``), and to Petersen's
-    published values.
+    Sandwich estimator ``(XᵀX)⁻¹ (Σ_g X_gᵀ e_g e_gᵀ X_g) (XᵀX)⁻¹``; two keys as in
+    `cluster_robust_se` [1]_. Matches statsmodels' ``cov_type="cluster"`` (``tests/reference``) and
+    Petersen's published values.
 
     References
     ----------
@@ -251,7 +251,7 @@ def _keys(groups: ArrayLike, groups2: ArrayLike | None, n: int) -> list[tuple[In
 def _robust_variance(
     influence: FloatArray, keys: list[tuple[IntArray, int]], *, correction: bool
 ) -> tuple[FloatArray, str]:
-    """Return the variance of each coefficient, and a reason if another estimator was used."""
+    """Return the variance of each coefficient, and a reason if a fallback estimator was used."""
     n, k = influence.shape
     if not keys:
         return (influence**2).sum(axis=0) * (n / (n - k) if correction else 1.0), ""

@@ -1,4 +1,4 @@
-"""Statistics of named columns: protocol, base class, and wrapper for functions.
+"""Statistics of named columns: protocol, base class and function wrapper.
 
 A statistic names the columns it reads. It computes its value on the data (`point`), on a block of
 resamples (`replicate`, NaN if undefined) and, if there is a closed form, with each row left out
@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from eval_toolkit._internal.kernel import LANES
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidTypeError
-from eval_toolkit.inference.prepared import SCORED, Columns, Needs
+from eval_toolkit.inference.columns import SCORED, Columns, Needs
 
 if TYPE_CHECKING:
-    from eval_toolkit.inference.blocks import Block
+    from eval_toolkit.inference.resample_blocks import Block
 
 
 class Statistic(Protocol):
-    """Metric of named columns that can be evaluated on many resamples at once."""
+    """Metric of named columns that can be evaluated on many resamples simultaneously."""
 
     @property
     def name(self) -> str:
@@ -61,7 +61,7 @@ class Statistic(Protocol):
         ...
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
-        """Return masks of rows that support a value at a bound; the smallest one is decisive."""
+        """Return masks of the relevant rows; the smallest determines the sample size."""
         ...
 
 
@@ -125,9 +125,9 @@ class CallableStatistic:
     """Arguments of the function, in order."""
     needs: Needs = field(default=Needs(rows=True), init=False)
     failures: list[str] = field(default_factory=list, init=False, compare=False, repr=False)
-    """First exception raised on a resample, for the message if too many fail."""
+    """First exception raised on a resample, quoted if too many resamples fail."""
     seconds: list[float] = field(default_factory=list, init=False, compare=False, repr=False)
-    """Duration of the last call on the data, used to divide the work into tasks."""
+    """Duration of the last call on the data in seconds, used to size tasks."""
 
     @property
     def name(self) -> str:
@@ -176,7 +176,7 @@ class CallableStatistic:
         return None
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
-        """Return both classes if there are two and the function uses them, else all rows."""
+        """Return one mask per class if the function uses both classes, else one for all rows."""
         labels = data.labels if "label" in self.columns else np.zeros(data.n, dtype=np.bool_)
         return tuple(mask for mask in (labels, ~labels) if mask.any())
 
@@ -186,5 +186,5 @@ def _is_one_class(labels: BoolArray) -> bool:
 
 
 def seconds_of(statistic: Statistic) -> float:
-    """Return how long a call of a statistic's Python function takes; 0.0 if it was not called."""
+    """Return the duration of a call of the statistic's Python function; 0.0 if never called."""
     return max(getattr(statistic, "seconds", ()), default=0.0)

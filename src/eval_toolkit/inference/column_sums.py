@@ -12,14 +12,13 @@ import numpy as np
 
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidTypeError, UndefinedMetricError
-from eval_toolkit.inference.prepared import Columns, Needs, Summand, Term
+from eval_toolkit.inference.columns import Columns, Needs, Summand, Term
 
 if TYPE_CHECKING:
-    from eval_toolkit.inference.blocks import Block
+    from eval_toolkit.inference.resample_blocks import Block
 
 SumsFn: TypeAlias = Callable[[FloatArray], FloatArray]
-"""Function of sums (one row per draw, one column per summand): a value per draw, NaN if
-undefined."""
+"""Function of sums, shape (draws, summands), that returns one value per draw, NaN if undefined."""
 
 
 def values_of_sums(function: SumsFn, sums: FloatArray, name: str) -> FloatArray:
@@ -81,7 +80,7 @@ class SumsStatistic:
         return self._of(np.stack([block.total(one) for one in self.summands], axis=1))
 
     def leave_one_out(self, data: Columns) -> FloatArray | None:
-        """Return the values of the sums without each row; None if one is undefined."""
+        """Return the leave-one-out values; None if one is undefined."""
         table = self._table(data)
         values = self._of(table.sum(axis=0) - table)
         return None if np.isnan(values).any() else values

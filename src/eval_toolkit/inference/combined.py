@@ -1,4 +1,4 @@
-"""Percentile intervals of combined metrics, over strata with groups and over folds."""
+"""Percentile intervals for metrics combined over strata (with groups) or folds."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference.assemble import MAX_UNDEFINED, finite
+from eval_toolkit.inference.bootstrap_intervals import MAX_UNDEFINED, finite
 from eval_toolkit.inference.distributions import ROUNDING
-from eval_toolkit.inference.engine import Executor, Problem, replicate
 from eval_toolkit.inference.intervals import percentile_interval
 from eval_toolkit.inference.plans import Plan, groups_plan
+from eval_toolkit.inference.resampling import Executor, Problem, replicate
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     DEFAULT_N_RESAMPLES,
@@ -38,7 +38,7 @@ def stratified_cluster_bootstrap_ci(
     executor: Executor | None = None,
     return_samples: bool = False,
 ) -> BootstrapCI:
-    """Return a percentile interval of a combination of per-stratum metrics, resampling groups.
+    """Return a percentile interval for a combination of per-stratum metrics by resampling groups.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def _percentile_result(
     n_groups: int,
     return_samples: bool = False,
 ) -> BootstrapCI:
-    """Return a percentile interval from given replicates."""
+    """Return a percentile interval from the replicates."""
     defined = samples[np.isfinite(samples)]
     n_undefined = len(samples) - len(defined)
     if n_undefined > MAX_UNDEFINED * len(samples):
@@ -173,7 +173,7 @@ def block_bootstrap_on_folds(
     seed: SeedLike = None,
     rng: SeedLike = None,
 ) -> BootstrapCI:
-    """Return a percentile interval of the mean over folds, resampling folds.
+    """Return a percentile interval for the mean over folds by resampling folds.
 
     With few folds this interval is too narrow; prefer `cv_clt_ci` (t) or `corrected_resampled_t`.
 

@@ -1,4 +1,4 @@
-"""Comparison of several scorers on common resamples, with adjusted p-values."""
+"""Comparison of several scorers on shared resamples, with adjusted p-values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,17 +10,17 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.display import Displayed
 from eval_toolkit._internal.options import gathers
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference.assemble import bootstrap_problem, enough_units, finite
+from eval_toolkit.inference.bootstrap_intervals import bootstrap_problem, enough_units, finite
 from eval_toolkit.inference.calibration_intervals import (
     calibration_difference,
     calibration_statistic,
 )
-from eval_toolkit.inference.engine import Problem
 from eval_toolkit.inference.multiplicity import CorrectionMethod, correct_p_values
 from eval_toolkit.inference.options import RESAMPLING, Resampling
 from eval_toolkit.inference.paired import is_made_of_draws, shared_draws
 from eval_toolkit.inference.paired_intervals import paired_difference
 from eval_toolkit.inference.plans import chosen_plan
+from eval_toolkit.inference.resampling import Problem
 from eval_toolkit.inference.results import (
     BootstrapCI,
     PairedBootstrapCI,
@@ -32,12 +32,12 @@ from eval_toolkit.seeds import resolve_seed
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScorerComparison(Displayed):
-    """Intervals of several scorers on the same rows, and their differences from a baseline."""
+    """Intervals for several scorers on the same rows and for their differences from a baseline."""
 
     baseline: str
     scorers: dict[str, BootstrapCI]
     differences: dict[str, PairedBootstrapCI]
-    """Differences scorer minus baseline, without the baseline itself."""
+    """Difference from the baseline for each other scorer."""
     adjusted_p_values: dict[str, float]
     """Adjusted p-values of the differences; calibration errors have none."""
     correction: str
@@ -67,7 +67,7 @@ def compare_scorers(
     groups: ArrayLike | None = None,
     **resampling: Unpack[Resampling],
 ) -> ScorerComparison:
-    """Compare several scorers on common resamples: intervals, differences, adjusted p-values.
+    """Compare several scorers on shared resamples, with adjusted p-values.
 
     Parameters
     ----------
@@ -82,13 +82,13 @@ def compare_scorers(
     correction : {"holm", "hochberg", "bonferroni", "bh", "by", "none"}, default "holm"
         Correction of the p-values for the number of comparisons.
     n_resamples, confidence, method, seed, rng, groups, executor
-        As in `bootstrap_ci`; ``method`` applies to the interval of each scorer. Differences have
+        As in `bootstrap_ci`; ``method`` applies to the interval for each scorer. Differences have
         the default interval of `paired_bootstrap_diff`.
 
     Returns
     -------
     ScorerComparison
-        Intervals and differences, computed from common resamples.
+        Intervals and differences, computed from shared resamples.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""DeLong's variance of the ROC AUC, for one scorer or two on the same rows, in O(n log n)."""
+"""DeLong variance of the ROC AUC for one scorer or two paired scorers, in O(n log n)."""
 
 import math
 from dataclasses import dataclass
@@ -66,14 +66,14 @@ def delong_roc_variance(
     y_score_a, y_score_b : array-like of shape (n,)
         Scores of A and B for the same rows; higher means more positive. The scales may differ.
     confidence : float, default 0.95
-        Two-sided confidence level of the interval of the difference.
+        Two-sided confidence level of the interval for the difference.
 
     Returns
     -------
     DeLongResult
         ``delta_auc`` is AUC(B) − AUC(A), with z, p-value and interval. With zero variance, z and
-        p-value are None, and the interval allows for what min(P, N) rows cannot exclude, so that it
-        never has zero width.
+        the p-value are None, and the interval includes every difference that min(P, N) rows cannot
+        exclude, so it never has zero width.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def delong_roc_variance(
 
     Notes
     -----
-    V₁₀(i), the share of negatives below positive i, and V₀₁(j), the share of positives above
+    V₁₀(i), the fraction of negatives below positive i, and V₀₁(j), the fraction of positives above
     negative j (ties half), give the variance
     ``var(V₁₀ᴮ − V₁₀ᴬ)/P + var(V₀₁ᴮ − V₀₁ᴬ)/N`` [1]_. One sort per scorer yields all of them [2]_.
 
@@ -142,7 +142,7 @@ def delong_ci(
     confidence: float = DEFAULT_CONFIDENCE,
     transform: str = "logit",
 ) -> BootstrapCI:
-    """Return the ROC AUC with DeLong's interval, without resampling.
+    """Return the ROC AUC with DeLong's confidence interval; no resampling.
 
     Parameters
     ----------
@@ -153,8 +153,8 @@ def delong_ci(
     confidence : float, default 0.95
         Two-sided confidence level.
     transform : {"logit", "none"}, default "logit"
-        Scale on which the interval is symmetric. The logit keeps it inside (0, 1) and has better
-        coverage near 1; "none" is the interval of most packages, clipped to [0, 1].
+        Scale on which the interval is symmetric. "logit" keeps it inside (0, 1) and has better
+        coverage near 1; "none" is the interval that most packages return, clipped to [0, 1].
 
     Returns
     -------
@@ -173,10 +173,11 @@ def delong_ci(
 
     Notes
     -----
-    On the logit scale the standard error is SE / (AUC (1 − AUC)) (delta method). With ten positives
-    among 100 rows at an AUC of 0.86 its coverage is 0.915, that of the untransformed interval 0.87;
-    with 150 among 300 it is 0.953 (``tests/statistics``). The variance of a perfectly separated
-    sample is zero; the bound is that of min(P, N) successes in as many independent trials.
+    On the logit scale, the standard error is SE / (AUC (1 − AUC)) (delta method). With ten
+    positives in 100 rows and an AUC of 0.86, it covers 0.915 and the untransformed interval 0.87;
+    with 150 positives in 300 rows, it covers 0.953 (``tests/statistics``). The variance of a
+    perfectly separated sample is zero; the bound is then the exact bound for min(P, N) successes in
+    as many independent trials.
 
     References
     ----------
@@ -233,7 +234,7 @@ def _two_of_each(n_positive: int, n_negative: int) -> None:
 
 
 def placements(labels: BoolArray, scores: FloatArray) -> FloatArray:
-    """Return, for each row, the number of lower-scoring rows of the other class; ties count half."""
+    """Return the number of lower-scoring rows of the other class per row; ties count half."""
     order = rank_order(labels, scores)[::-1]
     positive, ordered = labels[order], scores[order]
     positives_so_far = np.cumsum(positive, dtype=np.int64)
@@ -254,7 +255,7 @@ def placements(labels: BoolArray, scores: FloatArray) -> FloatArray:
 def _tied_placements(
     positive: BoolArray, positives_so_far: IntArray, starts: IntArray
 ) -> FloatArray:
-    """Return placements in score order, given the starts of rows with equal scores."""
+    """Return placements in score order; ``starts`` mark runs of equal scores."""
     sizes = np.diff(starts, append=len(positive))
     ends = starts + sizes
     positives_through = positives_so_far[ends - 1]
@@ -275,7 +276,7 @@ def variance_parts(
 ) -> tuple[float, float]:
     """Return the contributions of positives and negatives to the variance of the AUC.
 
-    ``placed`` are the placements of one scorer, or differences between those of two scorers. The
+    ``placed`` contains the placements of one scorer, or the differences between two scorers. The
     placement of a negative counts positives below it, V₀₁ those above; this does not affect the
     variance.
     """

@@ -1,10 +1,9 @@
 """Normal, Student and binomial distributions for closed-form intervals.
 
-Importing scipy.special takes a tenth of a second, as long as computing a scorecard with intervals.
-The functions that closed forms need on many rows are implemented here and agree with scipy to 1e-10
-or better; Student's tails, and its quantile with few degrees of freedom, use scipy. Tails go
-through ``erfc`` and the incomplete beta function rather than ``1 − cdf``, so that a p-value of
-1e-30 is 1e-30 and not 0.
+Importing scipy.special takes as long as computing a scorecard with intervals. The functions needed
+by closed forms are implemented here and agree with scipy to 1e-10 or better; Student's tails, and
+its quantile with few degrees of freedom, use scipy. Tails go through ``erfc`` and the incomplete
+beta function rather than ``1 − cdf``, so that a p-value of 1e-30 is 1e-30 and not 0.
 """
 
 import math
@@ -22,7 +21,7 @@ close with a probability of about 1e-12.
 
 _STANDARD_NORMAL = NormalDist()
 _MANY = 1000
-"""Degrees of freedom from which Student's quantile is expanded about the normal one."""
+"""Minimum degrees of freedom for expanding Student's quantile about the normal quantile."""
 
 
 def _double_exponential(n: int, reach: float) -> tuple[FloatArray, FloatArray]:
@@ -60,7 +59,7 @@ def critical_value(confidence: float, df: float | None = None) -> float:
 
 
 def _expanded_quantile(z: float, df: float) -> float:
-    """Return Student's quantile from the normal one (Fisher & Cornish 1960)."""
+    """Return Student's quantile, expanded about the normal quantile (Fisher & Cornish 1960)."""
     y = z * z
     terms = (
         (y + 1.0) / 4.0,
@@ -79,9 +78,9 @@ def owens_t(h: float, a: float) -> float:
 
 
 def binomial_cdf(n: int, p: float) -> tuple[IntArray, FloatArray]:
-    """Return the possible numbers of successes in n trials, and P(X ≤ k) for each.
+    """Return the numbers of successes k in n trials, and P(X ≤ k) for each.
 
-    Numbers further than ten standard deviations plus ten from n p are omitted; p is inside (0, 1).
+    Numbers more than ten standard deviations plus ten away from n p are omitted; p is in (0, 1).
     """
     reach = math.ceil(10.0 * math.sqrt(n * p * (1.0 - p))) + 10
     mode = math.floor((n + 1) * p)
@@ -104,7 +103,7 @@ def upper_tail(statistic: float, df: float | None = None) -> float:
 
 
 def logit_interval(point: float, se: float, confidence: float) -> tuple[float, float]:
-    """Return the interval of a point in (0, 1) that is symmetric on the logit scale.
+    """Return an interval around a point in (0, 1) that is symmetric on the logit scale.
 
     The standard error of the logit is SE / (point (1 − point)) by the delta method.
     """
@@ -117,5 +116,5 @@ def logit_interval(point: float, se: float, confidence: float) -> tuple[float, f
 
 
 def negligible(spread: float, scale: float) -> bool:
-    """Return whether a spread is within the rounding error of values as large as ``scale``."""
+    """Return whether a spread is within the rounding error of values of size ``scale``."""
     return spread <= 8.0 * float(np.finfo(np.float64).eps) * scale

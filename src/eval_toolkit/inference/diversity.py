@@ -1,4 +1,4 @@
-"""Similarity of texts between groups, with an interval over groups."""
+"""Text similarity between groups, with an interval over groups."""
 
 import math
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def probe_similarity(
     n: int = 2,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> BootstrapCI:
-    """Return the mean similarity of texts from different groups, with its interval.
+    """Return the mean similarity of texts from different groups, with a confidence interval.
 
     Parameters
     ----------
@@ -41,12 +41,12 @@ def probe_similarity(
     Returns
     -------
     BootstrapCI
-        Interval inside [0, 1], with method "jackknife-logit, groups" and without resamples.
+        Interval inside [0, 1] with method "jackknife-logit, groups"; no resampling.
 
     Raises
     ------
     InvalidInputError
-        If there is no text, n is below 1, or texts and groups differ in number.
+        If there are no texts, n is below 1, or the numbers of texts and groups differ.
     InvalidTypeError
         If a text is not a string.
     UndefinedMetricError
@@ -54,13 +54,12 @@ def probe_similarity(
 
     Notes
     -----
-    Similarity is defined as in `self_similarity`. Every pair of texts has the same weight, so
-    larger groups have more influence. The value is a ratio of U-statistics of degree two in the
-    groups; its standard error is that of the jackknife over groups [1]_, and the bounds are
-    symmetric on the logit scale, with Student's quantile on G − 1 degrees of freedom. If the
-    leave-one-out values do not vary, or there are only two groups, the interval allows for what G/2
-    pairs of groups cannot exclude: a share 1 − ((1 − confidence)/2)^(2/G) of pairs with similarity
-    0 or 1.
+    Similarity is defined as in `self_similarity`. Every pair of texts has equal weight, so larger
+    groups have more influence. The value is a ratio of U-statistics of degree two in the groups.
+    The standard error is the jackknife estimate over groups [1]_, and the bounds are symmetric on
+    the logit scale, using Student's t with G − 1 degrees of freedom. If the leave-one-out values do
+    not vary, or there are only two groups, the interval includes what G/2 pairs of groups cannot
+    exclude: a proportion 1 − ((1 − confidence)/2)^(2/G) of pairs with similarity 0 or 1.
 
     References
     ----------
@@ -104,7 +103,7 @@ def probe_similarity(
 def _between(
     vectors: GramVectors, codes: IntArray, n_groups: int
 ) -> tuple[float, FloatArray | None]:
-    """Return the mean over pairs of different groups, and its leave-one-group-out values."""
+    """Return the mean over pairs from different groups, and its leave-one-group-out values."""
     sizes = np.bincount(codes).astype(np.float64)
     # Sum of vectors by group; inner products of the sums cover all pairs between two groups.
     n_grams = int(vectors.grams.max()) + 1

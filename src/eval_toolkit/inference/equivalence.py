@@ -21,7 +21,7 @@ _NO_ERROR = "the standard error is zero: without variation the test is inconclus
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)
 class EquivalenceResult(Interval[float]):
-    """Result of two one-sided tests of whether a difference lies inside the margins.
+    """Result of two one-sided tests of whether a difference is inside the margins.
 
     Examples
     --------
@@ -32,15 +32,14 @@ class EquivalenceResult(Interval[float]):
     equivalent: bool
     """Whether both one-sided tests reject at level 1 − confidence; False if the SE is zero."""
     p_value: float | None
-    """The larger of the one-sided p-values; None if the standard error is zero."""
+    """Larger of the two one-sided p-values; None if the standard error is zero."""
     p_lower: float | None
-    """P-value of "the difference is at or below the lower margin"."""
+    """P-value for "the difference is at or below the lower margin"."""
     p_upper: float | None
-    """P-value of "the difference is at or above the upper margin"."""
+    """P-value for "the difference is at or above the upper margin"."""
     delta: float
     ci_low: float
-    """Lower end of the interval of level 1 − 2 (1 − confidence), inside the margins if
-    equivalent."""
+    """Lower bound of the 1 − 2 (1 − confidence) interval; inside the margins if equivalent."""
     ci_high: float
     margin_low: float
     margin_high: float
@@ -71,7 +70,7 @@ class NonInferiorityResult(Displayed):
     non_inferior: bool
     """Whether the test rejects at level 1 − confidence; False if the standard error is zero."""
     p_value: float | None
-    """P-value of "B is worse by the margin or more"; None if the standard error is zero."""
+    """P-value for "B is worse by the margin or more"; None if the standard error is zero."""
     delta: float
     bound: float
     """One-sided confidence bound of the difference, in the unfavourable direction."""
@@ -108,7 +107,7 @@ def equivalence_test(
     confidence : float, default 0.95
         One minus the level of each one-sided test; above 0.5.
     df : float, optional
-        Degrees of freedom of the standard error; by default the normal distribution is used.
+        Degrees of freedom of the standard error; the normal distribution is used by default.
 
     Returns
     -------
@@ -123,8 +122,8 @@ def equivalence_test(
 
     Notes
     -----
-    Equivalent if ``(delta − low)/se`` and ``(high − delta)/se`` are both significant or,
-    equivalently, if the interval of confidence 1 − 2α lies inside the margins [1]_.
+    The systems are equivalent if ``(delta − low)/se`` and ``(high − delta)/se`` are both
+    significant or, equivalently, if the 1 − 2α confidence interval is inside the margins [1]_.
 
     References
     ----------
@@ -172,7 +171,7 @@ def non_inferiority_test(
     confidence : float, default 0.95
         One minus the level of the one-sided test; above 0.5.
     df : float, optional
-        Degrees of freedom of the standard error; by default the normal distribution is used.
+        Degrees of freedom of the standard error; the normal distribution is used by default.
     higher_is_better : bool, default True
         Whether higher values are better; False for errors and losses.
 
@@ -188,8 +187,8 @@ def non_inferiority_test(
 
     Notes
     -----
-    H₀: gain ≤ −margin, where gain is B − A or, if lower is better, A − B; the statistic is
-    ``(gain + margin)/se``.
+    The null hypothesis is gain ≤ −margin, where the gain is B − A or, if lower is better, A − B.
+    The statistic is ``(gain + margin)/se``.
 
     References
     ----------
@@ -246,8 +245,8 @@ def equivalence_from_paired(
 
     Notes
     -----
-    The length of each side of the interval, divided by the critical value, serves as the standard
-    error on that side.
+    On each side, the distance from the estimate to the bound, divided by the critical value, serves
+    as the standard error.
 
     Examples
     --------
@@ -297,8 +296,8 @@ def non_inferiority_from_paired(
 
     Notes
     -----
-    The length of the interval on the unfavourable side, divided by the critical value, serves as
-    the standard error.
+    The distance from the estimate to the unfavourable bound, divided by the critical value, serves
+    as the standard error.
 
     Examples
     --------
@@ -406,7 +405,7 @@ def _margins(margin: float | tuple[float, float]) -> tuple[float, float]:
 
 
 def _sides(diff: PairedBootstrapCI) -> tuple[float, float]:
-    """Return the effective standard errors below and above the difference."""
+    """Return the implied standard errors below and above the difference."""
     z = critical_value(diff.confidence)
     slack = ROUNDING * max(abs(diff.delta), abs(diff.ci_low), abs(diff.ci_high))
     down, up = diff.delta - diff.ci_low, diff.ci_high - diff.delta

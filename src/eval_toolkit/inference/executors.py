@@ -1,4 +1,4 @@
-"""Protocol of executors: threads, processes or a cluster."""
+"""Executor protocol, implemented by threads, processes and clusters."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol

@@ -21,7 +21,7 @@ _NO_SPREAD = "zero spread: all folds have the same value"
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FoldValues(Displayed):
-    """Values of a metric on the folds where it is defined, and the reasons on the others.
+    """Values of a metric on the folds where it is defined, and reasons for the other folds.
 
     Behaves like an array of the defined values, so it can be passed to `cv_clt_ci` and
     `corrected_resampled_t`.
@@ -40,7 +40,7 @@ class FoldValues(Displayed):
     """Fold of each value."""
     k: int
     reasons: dict[int, str]
-    """Reasons why the metric is undefined, by fold."""
+    """Reason for each fold on which the metric is undefined."""
 
     @property
     def n_undefined(self) -> int:
@@ -86,7 +86,7 @@ class CorrectedTResult(Interval[float]):
     p_value: float | None
     """Two-sided p-value."""
     p_greater: float | None
-    """Right-tailed p-value, small if the mean is significantly above ``null_value``."""
+    """Right-tailed p-value; small if the mean is above ``null_value``."""
     df: int
     ci_low: float
     ci_high: float
@@ -108,13 +108,12 @@ class CorrectedTResult(Interval[float]):
 def cv_clt_ci(
     fold_metrics: ArrayLike | FoldValues, *, confidence: float = DEFAULT_CONFIDENCE
 ) -> BootstrapCI:
-    """Return Student's interval of the mean over K folds.
+    """Return Student's t interval for the mean over K folds.
 
     Parameters
     ----------
     fold_metrics : array-like of shape (K,)
-        One value per fold, at least two; undefined folds of a `FoldValues` are counted and
-        excluded.
+        One value per fold, at least two; undefined folds of a `FoldValues` are excluded.
     confidence : float, default 0.95
         Two-sided confidence level.
 
@@ -245,7 +244,7 @@ def cross_validate_metric(
     seed: SeedLike = None,
     rng: SeedLike = None,
 ) -> FoldValues:
-    """Evaluate a metric of given scores on each of k random folds.
+    """Evaluate a metric on each of k random folds of fixed scores.
 
     Parameters
     ----------
@@ -259,14 +258,14 @@ def cross_validate_metric(
     k : int, default 5
         Number of folds, from 2 to n.
     stratified : bool, default True
-        Whether all folds have the same share of positives.
+        Whether all folds have the same fraction of positives.
     seed, rng : int, sequence of int, SeedSequence, Generator, BitGenerator or None
         Random seed or generator; give at most one of the two. By default 42.
 
     Returns
     -------
     FoldValues
-        The values of the defined folds, and a reason for each of the others.
+        Values on the defined folds, and a reason for each other fold.
 
     Raises
     ------
@@ -276,8 +275,8 @@ def cross_validate_metric(
 
     Notes
     -----
-    Rows are shuffled, sorted by class if stratified, and assigned to folds in turn; fold sizes, and
-    class counts per fold, differ by at most one.
+    Rows are shuffled, sorted by class if stratified, and dealt to the folds one by one; fold sizes
+    and class counts differ by at most one.
 
     Examples
     --------
@@ -323,7 +322,7 @@ def _deal(labels: BoolArray, k: int, seed: int, *, stratified: bool) -> IntArray
 def _evaluate(
     metric: Callable[[IntArray, FloatArray], float], labels: IntArray, scores: FloatArray
 ) -> float | str:
-    """Return the metric's value, or the reason why there is none."""
+    """Return the metric's value, or the reason why it is undefined."""
     try:
         value = float(metric(labels, scores))
     except (ValueError, ArithmeticError) as error:
@@ -339,7 +338,7 @@ def _fold_values(fold_metrics: ArrayLike | FoldValues) -> FloatArray:
 
 
 def _mean_and_spread(values: FloatArray) -> tuple[float, float, bool]:
-    """Return mean and standard deviation, and whether the latter is only rounding error."""
+    """Return the mean, the standard deviation, and whether the latter is rounding error."""
     mean, sd = float(values.mean()), float(values.std(ddof=1))
     flat = negligible(sd, float(np.abs(values).max()))
     return mean, 0.0 if flat else sd, flat

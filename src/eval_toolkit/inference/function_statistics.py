@@ -1,4 +1,4 @@
-"""Prepared statistics of the package's metric functions."""
+"""Statistics for the package's metric functions."""
 
 import functools
 from collections.abc import Callable
@@ -49,7 +49,7 @@ _BUILDERS: dict[Any, Callable[..., Statistic]] = {
 
 
 def statistic_of_function(metric: Any) -> Statistic:
-    """Return the prepared statistic of a metric function, or wrap a third-party function."""
+    """Return the statistic for a metric function; third-party functions are wrapped."""
     if isinstance(metric, functools.partial) and "sample_weight" in metric.keywords:
         raise InvalidInputError(
             "`metric` has a `sample_weight` for the original rows, which does not fit resampled rows; "
@@ -72,7 +72,7 @@ def statistic_of_function(metric: Any) -> Statistic:
 
 
 def _as_it_is(metric: MetricFn, function: Any) -> CallableStatistic:
-    """Wrap a callable as a statistic, with bounds from the catalogue if the function is built in."""
+    """Wrap a callable as a statistic, with bounds from the catalogue for built-in functions."""
     for info in metrics.CATALOGUE.values():
         if info.function is function:
             return CallableStatistic(metric, info.bounds)

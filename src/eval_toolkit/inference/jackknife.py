@@ -1,4 +1,4 @@
-"""Standard errors and intervals from leave-one-out values: no resampling, no seed."""
+"""Standard errors and intervals from leave-one-out values, without resampling."""
 
 import math
 
@@ -40,7 +40,7 @@ def jackknife_se(leave_one_out_values: ArrayLike) -> float:
 
     Examples
     --------
-    The mean of 1, 2, 3, without each of them in turn:
+    Leave-one-out means of 1, 2 and 3:
 
     >>> round(jackknife_se([2.5, 2.0, 1.5]), 4)
     0.5774
@@ -62,7 +62,7 @@ def jackknife_logit_ci(
     confidence: float = DEFAULT_CONFIDENCE,
     bounds: tuple[float, float] = (0.0, 1.0),
 ) -> BootstrapCI:
-    """Return a jackknife interval of a bounded statistic, symmetric on the logit scale.
+    """Return a jackknife interval for a bounded statistic that is symmetric on the logit scale.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def jackknife_logit_ci(
     Notes
     -----
     With u = (point − low)/(high − low), ``logit(u) ± z SE / ((high − low) u (1 − u))``. For the ROC
-    AUC of 200 rows, 40 of them positive, its coverage is 0.949 (``tests/statistics``).
+    AUC of 200 rows with 40 positives, the coverage is 0.949 (``tests/statistics``).
 
     References
     ----------

@@ -1,7 +1,7 @@
 """Rankings of many systems on the same units, with simultaneous intervals.
 
-All systems are measured on the same units of the same parts (tasks of a suite), and parts have
-equal weights. Resamples are shared by all systems, so that common variation cancels.
+All systems are evaluated on the same units of the same parts (tasks of a suite); parts have equal
+weight. All systems share the same resamples, so that common variation cancels.
 """
 
 import functools
@@ -37,9 +37,9 @@ __all__ = ["RankedSystem", "Ranking", "SystemPair", "rank_systems"]
 RankingMethod: TypeAlias = Literal["bootstrap", "bayes"]
 _N_DRAWS = 4000
 _FEW = 8
-"""Mean number of units per pattern from which patterns are drawn instead of units."""
+"""Mean number of units per pattern above which patterns are drawn instead of units."""
 _STICKS = 40
-"""Number of sticks of the prior; the truncation error is (2/3)^40."""
+"""Number of sticks in the stick-breaking prior; the truncation error is (2/3)^40."""
 _STANDARD = NormalDist()
 
 
@@ -73,7 +73,7 @@ def rank_systems(
     share: bool | None = None,
     **options: Unpack[RankingOptions],
 ) -> Ranking:
-    """Rank systems measured on the same units.
+    """Rank systems that were evaluated on the same units.
 
     Parameters
     ----------
@@ -86,13 +86,13 @@ def rank_systems(
     higher_is_better : bool, default True
         Whether higher values are better.
     bounds : tuple of float
-        Smallest and largest possible value, if known. Intervals of systems stay inside.
+        Smallest and largest possible value, if known; intervals for systems are clipped to them.
     share : bool, optional
-        Whether values are binary: 1 (correct) or 0 (wrong); by default True if no others occur.
+        Whether values are binary: 1 (correct) or 0 (wrong); by default True if only these occur.
     method : {"bootstrap", "bayes"}, default "bootstrap"
-        Method; see Notes. "bayes" is for binary values of independent units, especially if few.
+        Method; see Notes. "bayes" is for small numbers of independent units with binary values.
     adjust : {"holm", "bh", "by", "hochberg", "bonferroni", "none"}, default "holm"
-        Correction of the pairwise p-values, which determine the better system and hence the ranks.
+        Correction of the pairwise p-values, which determine the ranks.
     confidence : float, default 0.95
         Confidence level of each interval, and of all ranks jointly if ``adjust`` is "holm",
         "hochberg" or "bonferroni".
@@ -111,29 +111,29 @@ def rank_systems(
     ------
     InvalidInputError
         If there are fewer than two systems, arrays have different numbers of systems, a value is
-        not finite, or "bayes" is used with other than binary values of independent units.
+        not finite, or "bayes" is used with non-binary values or groups.
 
     Notes
     -----
-    Two systems are compared like two runs in `compare_runs`: shares of independent units by Tango's
-    interval and McNemar's score test, other means by `paired_mean_diff`, means over parts by
-    `paired_macro_interval` or Student's t. The p-value of a pair is at most ``1 − confidence`` iff
-    its interval excludes 0. P-values are then corrected for the number of pairs, and one system is
-    better than another if the corrected p-value is at most ``1 − confidence``; the interval, which
-    is not corrected, may exclude 0 without a significant difference. The true rank of a system is
-    at least 1 plus the number of significantly better systems, and bounded from above likewise
-    [1]_. Pairs whose differences do not vary are not tested.
+    Two systems are compared like two runs in `compare_runs`: proportions of independent units by
+    Tango's interval and McNemar's score test, other means by `paired_mean_diff`, and means over
+    parts by `paired_macro_interval` or Student's t. The p-value of a pair is at most ``1 −
+    confidence`` iff its interval excludes 0. P-values are then corrected for the number of pairs,
+    and one system is better than another if the corrected p-value is at most ``1 − confidence``;
+    the interval, which is not corrected, may exclude 0 without a significant difference. The true
+    rank of a system is at least 1 plus the number of significantly better systems; the upper bound
+    is analogous [1]_. Pairs whose differences do not vary are not tested.
 
     Groups are resampled within parts, with the same draws for every system. The largest
-    standardised deviation over systems determines the level at which the intervals of all systems
-    hold jointly; the draws also show how often each system is best. They depend on the order of the
-    units.
+    standardised deviation over systems determines the level at which the intervals for all systems
+    hold jointly; the draws also show how often each system is best. Draws depend on the order of
+    the units.
 
-    "bayes" draws from the posterior of a Dirichlet process over the patterns of correct and wrong
-    answers of all systems to a unit; its prior has the weight of two units. Each system's rate then
-    has the posterior Beta(1 + correct, 1 + wrong), recommended for few units by [2]_, and the
-    correlation between systems is preserved. Intervals are posterior quantiles, and the p-value of
-    a pair is derived from its interval.
+    "bayes" draws from the posterior of a Dirichlet process over the joint patterns of correct and
+    wrong answers; its prior has the weight of two units. Each system's rate then has the posterior
+    Beta(1 + correct, 1 + wrong), recommended for few units by [2]_, and the correlation between
+    systems is preserved. Intervals are posterior quantiles, and the p-value of a pair is derived
+    from its interval.
 
     References
     ----------
@@ -182,14 +182,14 @@ def rank_systems(
         )
         for at, name in enumerate(suite.names)
     ]
-    told = [
+    ordered = [
         _better_first(suite, draws, i, j, pair, level)
         for (i, j), pair in zip(pairs, made, strict=True)
     ]
     order = {system.name: at for at, system in enumerate(sorted(systems, key=_standing))}
     return Ranking(
         systems=tuple(sorted(systems, key=_standing)),
-        pairs=tuple(sorted(told, key=lambda pair: (order[pair.a], order[pair.b]))),
+        pairs=tuple(sorted(ordered, key=lambda pair: (order[pair.a], order[pair.b]))),
         confidence=level,
         adjust=options["adjust"],
         method=options["method"],
@@ -272,7 +272,7 @@ class _Suite:
         return all(len(np.unique(part)) == len(part) for part in self.groups)
 
     def draws(self, n_draws: int, seed: int) -> FloatArray:
-        """Return the systems' values on joint resamples; groups are drawn within parts."""
+        """Return the values of all systems on shared resamples; groups are drawn within parts."""
         total = np.zeros((n_draws, len(self.names)))
         for label, part, group in zip(self.labels, self.parts, self.groups, strict=True):
             own = derive_seed(seed, "leaderboard", label)
@@ -281,7 +281,7 @@ class _Suite:
         return total / len(self.parts)
 
     def posterior(self, n_draws: int, seed: int) -> FloatArray:
-        """Return draws of the systems' rates from their posterior."""
+        """Return posterior draws of the systems' rates."""
         if not self.is_binary or not self.is_independent:
             raise InvalidInputError(
                 "`method` is 'bayes', which needs binary values of independent units; use "
@@ -314,9 +314,9 @@ class _Suite:
 def _pattern_draws(
     part: FloatArray, group: NDArray[Any], n_draws: int, seed: int
 ) -> FloatArray | None:
-    """Return means on resamples of independent units with few distinct patterns of values.
+    """Return means on resamples of independent units with few distinct value patterns.
 
-    Only the counts of the patterns matter, and there are far fewer patterns than units.
+    Drawing pattern counts is faster, because there are far fewer patterns than units.
     """
     if len(np.unique(group)) < len(group):
         return None
@@ -376,7 +376,7 @@ def _groups(
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """Intervals of systems and pairs at any confidence level: closed forms or posterior quantiles."""
+    """Intervals at any confidence level, from closed forms or posterior quantiles."""
 
     suite: _Suite
     posterior: FloatArray | None
@@ -403,7 +403,7 @@ class _Bounds:
         return replace(made, confidence=nominal, method=f"{made.method}, simultaneous")
 
     def _closed_form(self, columns: list[FloatArray], level: float) -> BootstrapCI | None:
-        """Return the interval of a mean over parts, clipped to the bounds of the values."""
+        """Return the interval for a mean over parts, clipped to the bounds of the values."""
         suite = self.suite
         low, high = (0.0, 1.0) if suite.is_binary else suite.bounds
         if len(columns) > 1:
@@ -486,7 +486,7 @@ def _corrected(pairs: list[_Pair], adjust: CorrectionMethod) -> list[_Pair]:
 
 
 def _joint_level(deviations: FloatArray, confidence: float, size: float) -> float:
-    """Return the level of the individual intervals that makes them jointly valid."""
+    """Return the individual level at which the intervals hold jointly."""
     spread = deviations.std(axis=0)
     moving = spread > ROUNDING * size
     if not moving.any():
@@ -511,7 +511,7 @@ def _ranks(suite: _Suite, beaten: BoolArray) -> list[tuple[int, int, int]]:
 
 
 def _shares(values: FloatArray) -> FloatArray:
-    """Return the fraction of rows in which each column is the largest; ties are split."""
+    """Return the fraction of rows in which each column is the maximum; ties are split."""
     top = values >= values.max(axis=1, keepdims=True) - ROUNDING
     return np.asarray((top / top.sum(axis=1, keepdims=True)).mean(axis=0))
 

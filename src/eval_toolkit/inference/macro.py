@@ -22,7 +22,7 @@ from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
 @dataclass(frozen=True, slots=True)
 class MacroMean(Displayed):
-    """Mean of the parts' means, with its standard error and interval.
+    """Mean of the part means, with standard error and interval.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def macro_mean(
     groups: Sequence[ArrayLike] | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> MacroMean:
-    """Average the means of equally weighted parts, with the standard error.
+    """Average the means of equally weighted parts, with a standard error.
 
     Parameters
     ----------
@@ -84,12 +84,12 @@ def macro_mean(
 
     Notes
     -----
-    Parts are treated as fixed, not as a sample of parts. For 0/1 values of independent units the
-    interval is the adjusted Wald interval of a linear combination of proportions [1]_, which has
-    good coverage with few or unanimous parts. With many small parts its variance is too small, as
+    Parts are treated as fixed, not as a sample. For 0/1 values of independent units, the interval
+    is the adjusted Wald interval for a linear combination of proportions [1]_, which has good
+    coverage with few or unanimous parts. With many small parts its variance is too small, because
     it divides by n instead of n − 1; the unbiased variance is then used. Otherwise the interval is
     Student's t with Welch's degrees of freedom. A part with a single unit uses the variance of the
-    others; if all parts have a single unit, the variance between parts is used, which is
+    other parts; if all parts have a single unit, the variance between parts is used, which is
     conservative.
 
     References
@@ -129,7 +129,7 @@ def macro_mean(
 def _codes(
     values: Sequence[FloatArray], groups: Sequence[ArrayLike] | None
 ) -> tuple[list[IntArray], int]:
-    """Return the group number of every unit, by part; units without groups are independent."""
+    """Return the group codes of the units, by part; without groups, units are independent."""
     ends = np.cumsum([len(part) for part in values])
     if groups is None:
         codes = np.arange(ends[-1])
@@ -153,8 +153,9 @@ def _variance(
 ) -> tuple[float | None, float, str]:
     """Return the variance of the macro mean, its degrees of freedom and a note.
 
-    Each group contributes the sum of its units' deviations over n times the number of parts. The
-    variance of a part with C groups is scaled by C / (C − 1), as in the cluster-robust estimator.
+    Each group contributes the sum of its units' deviations, divided by n times the number of parts.
+    The variance of a part with C groups is scaled by C / (C − 1), as in the cluster-robust
+    estimator.
     """
     n_parts = len(values)
     totals = np.zeros(n_groups)
@@ -184,7 +185,7 @@ def _variance(
 
 
 def _spread_between(values: Sequence[FloatArray], n_groups: int) -> tuple[float | None, float, str]:
-    """Return the variance if every part is a single unit or group, from differences between parts."""
+    """Return the variance between parts, used if every part is a single unit or group."""
     n_parts = len(values)
     if n_parts < 2 or n_groups < n_parts:
         return None, 0.0, "no part has two independent units, so the variance is unknown"
@@ -196,7 +197,7 @@ def _spread_between(values: Sequence[FloatArray], n_groups: int) -> tuple[float 
 def _adjusted_wald(
     values: Sequence[FloatArray], mean: float, unbiased: float, confidence: float
 ) -> BootstrapCI:
-    """Return the interval of a mean of proportions, with 4 pseudo-observations over all parts."""
+    """Return the interval for a mean of proportions, with 4 pseudo-observations over all parts."""
     k = len(values)
     n = np.array([len(part) for part in values], dtype=np.float64)
     successes = np.array([part.sum() for part in values])

@@ -1,7 +1,7 @@
-"""Default intervals of means of shares, bounded and unbounded values, with or without groups.
+"""Default intervals for proportions and for means of bounded or unbounded values.
 
-All means in the library get their intervals here, so that intervals of the same column always
-agree. docs/adr/0018 documents the formulas, their sources and alternatives.
+All intervals for means are computed here, so that the same column always gets the same interval.
+ADR 0018 documents the formulas, their sources and alternatives.
 """
 
 import math
@@ -28,26 +28,26 @@ MIN_NUMBERS = 4
 """Minimum effective number of units for unbounded values."""
 
 MAX_SKEW = 0.8
-"""Largest |skewness| / √n: one value that differs from n − 1 equal ones has 1, two have 0.71."""
+"""Maximum |skewness| / √n; 1 if one value differs from n − 1 equal values, 0.71 if two do."""
 
 _SKEW_FACTOR = 1.25
-"""Samples show less skewness than their distribution has; found by simulation (ADR 0018)."""
+"""Factor that corrects sample skewness, which is too small; found by simulation (ADR 0018)."""
 
 _PSEUDO_GROUP = 0.3
-"""Share of a group at the bound that the design effect is computed with (ADR 0018)."""
+"""Fraction of a group at the bound that the design effect is computed with (ADR 0018)."""
 
 _MAX_ATOMS = 4096
-"""More clusters than this are merged into bins; the variance is kept exactly."""
+"""Maximum number of clusters before they are merged into bins; the variance is preserved."""
 
 _CERTAIN = 1e6
-"""Stands for an infinite deviate, if no weights can reach the hypothetical mean."""
+"""Finite substitute for an infinite deviate, if no weights reach the hypothetical mean."""
 
 _Pivot = Callable[[float], float]
 
 
 @dataclass(frozen=True, slots=True)
 class MeanPivot:
-    """Mean with the pivotal statistic of its interval.
+    """Mean and the pivotal statistic for its interval.
 
     Examples
     --------
@@ -63,9 +63,9 @@ class MeanPivot:
     n_groups: int
     method: str
     pivot: _Pivot
-    """Test statistic of a hypothetical mean; Student's t with ``df`` if that mean is true."""
+    """Test statistic for a hypothetical mean; distributed as Student's t with ``df`` if true."""
     ends: Callable[[float], tuple[float, float]]
-    """Function from a critical value of the statistic to the interval."""
+    """Function that returns the interval for a critical value of the statistic."""
 
     def interval(self, confidence: float) -> BootstrapCI:
         """Return the interval at the given confidence level."""
@@ -82,7 +82,7 @@ class MeanPivot:
         )
 
     def p_value(self, null: float = 0.0) -> float:
-        """Return the two-sided p-value of a hypothetical mean, consistent with the interval."""
+        """Return the two-sided p-value for a hypothetical mean, consistent with the interval."""
         return min(1.0, 2.0 * upper_tail(abs(self.pivot(null)), self.df))
 
 
@@ -94,7 +94,7 @@ def mean_interval(
     share: bool = False,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> BootstrapCI:
-    """Return the default interval of a mean, as used by scorecards.
+    """Return the default confidence interval for a mean, as used by scorecards.
 
     Parameters
     ----------
@@ -105,35 +105,35 @@ def mean_interval(
     bounds : tuple of float
         Smallest and largest possible value, if known.
     share : bool, default False
-        Whether the values are binary: 0 and 1, with no other possible value.
+        Whether the values are binary, i.e. can only be 0 or 1.
     confidence : float, default 0.95
         Two-sided confidence level.
 
     Returns
     -------
     BootstrapCI
-        Interval without resamples. ``method`` is "wilson" for shares, "gaffke" for values with two
-        finite bounds and "skewness-corrected t" for others, each followed by ", groups" if there
-        are groups.
+        Interval without resamples. ``method`` is "wilson" for proportions, "gaffke" for values with
+        two finite bounds and "skewness-corrected t" for others, each followed by ", groups" if
+        there are groups.
 
     Raises
     ------
     InvalidInputError
         If the arrays are invalid, or ``share`` is True and a value is neither 0 nor 1.
     UndefinedMetricError
-        If there is no trustworthy interval; the message says why. Shares with groups need at least
-        three groups, bounded values three units or groups, others at least four effective units,
-        more than one distinct value, and no single value that accounts for nearly all of the
-        variance.
+        If there is no reliable interval; the message gives the reason. Proportions with groups need
+        at least three groups, and bounded values three units or groups. Other values need at least
+        four effective units, more than one distinct value, and no single value that accounts for
+        nearly all of the variance.
 
     Notes
     -----
-    *Shares*: Wilson's interval with the correction of `score_interval`; with groups, for the
+    *Proportions*: the Wilson interval as corrected by `score_interval`; with groups, for the
     effective number of units [1]_. *Bounded values*: the mean of the sample and one pseudo-value at
-    the bound, under random weights [2]_ [3]_, so that unseen values are allowed for even if all
-    values are equal; the ends use a saddlepoint approximation. *Others*: Student's interval,
-    widened if the sample is skewed [4]_ [5]_. With groups the variance is CR2 with the degrees of
-    freedom of Bell and McCaffrey (`mean_variance`).
+    the bound, under random weights [2]_ [3]_, which allows for unseen values even if all observed
+    values are equal; the bounds use a saddlepoint approximation. *Other values*: Student's t
+    interval, widened if the sample is skewed [4]_ [5]_. With groups, the variance is CR2 with
+    Bell-McCaffrey degrees of freedom (`mean_variance`).
 
     References
     ----------
@@ -175,20 +175,20 @@ def mean_interval(
 def share_ends(
     values: FloatArray, codes: IntArray | None, n_groups: int, confidence: float
 ) -> tuple[float, float]:
-    """Return the interval of a share of 0/1 values, with the effective number of units.
+    """Return the interval for the proportion of 1s, and the effective number of units.
 
     ``codes`` are the groups, at least two, numbered from 0; None if units are independent.
 
     Notes
     -----
-    Korn and Graubard's effective number of units is n over the design effect, times (z/t)². Here
-    the design effect includes a fraction of a group that is all wrong (for the lower end) or all
-    correct (for the upper end): few failures in few groups do not show whether failures cluster.
-    If all units are equal, every group thus counts as one unit.
+    Korn and Graubard's effective number of units is n over the design effect, times (z/t)². Here, a
+    fraction of an all-wrong group (for the lower bound) or an all-correct group (for the upper
+    bound) is added to the design effect, because few failures in few groups do not show whether
+    failures cluster. If all units are equal, every group counts as one unit.
 
-    If group means depend on group sizes, by a test at 5 % on the log sizes, a few large groups
-    dominate, and samples tend to lack the largest. The interval is then extended to include that of
-    the skewness-corrected mean (`mean_interval` of numbers).
+    If group means depend on group sizes (test at 5 % on the log sizes), a few large groups
+    dominate, and samples tend to lack the largest. The interval is then extended to include the
+    skewness-corrected interval (`mean_interval` for numbers).
 
     Examples
     --------
@@ -215,7 +215,7 @@ def share_ends(
 def _wider(
     pivot: _Pivot, ends: Callable[[float], tuple[float, float]], found: MeanVariance
 ) -> tuple[_Pivot, Callable[[float], tuple[float, float]]]:
-    """Return a statistic and its inverse whose interval contains the skewness-corrected one."""
+    """Return a statistic and its inverse; its interval includes the skewness-corrected one."""
     try:
         other, other_ends = _skewed(found)
     except UndefinedMetricError:  # too few groups
@@ -246,9 +246,9 @@ def _goes_with_size(found: MeanVariance) -> bool:
 def effective_trials(
     values: FloatArray, codes: IntArray | None, n_groups: int, confidence: float
 ) -> tuple[float, float]:
-    """Return the effective number of independent 0/1 values, for the lower and the upper end.
+    """Return the effective number of independent 0/1 values for the lower and the upper bound.
 
-    Arguments are those of `share_ends`; the numbers are positive, and at most n.
+    Takes the arguments of `share_ends`; the results are positive and at most n.
 
     Examples
     --------
@@ -272,9 +272,9 @@ def mean_pivot(
     groups: ArrayLike | None = None,
     bounds: tuple[float, float] = UNBOUNDED,
 ) -> MeanPivot:
-    """Return the pivotal statistic for intervals and tests of a mean of numbers.
+    """Return the pivotal statistic for intervals and tests of a mean.
 
-    Arguments are those of `mean_interval`. Interval and p-value are consistent by construction.
+    Takes the arguments of `mean_interval`. Interval and p-value are consistent by construction.
 
     Examples
     --------
@@ -320,7 +320,7 @@ def mean_pivot(
 
 
 def _codes(groups: ArrayLike | None, n: int) -> tuple[IntArray | None, int]:
-    """Return the groups' codes and number; no codes if every unit is its own group."""
+    """Return the group codes and their number; no codes if every unit is its own group."""
     if groups is None:
         return None, n
     codes, n_groups = validation.group_codes(groups, n)
@@ -328,10 +328,10 @@ def _codes(groups: ArrayLike | None, n: int) -> tuple[IntArray | None, int]:
 
 
 def _spread(values: FloatArray, codes: IntArray | None, n_groups: int) -> MeanVariance:
-    """Return the variance of the mean; that of independent units if groups add no variance.
+    """Return the variance of the mean, ignoring groups that add no variance.
 
-    Groups that are more alike than by chance are not informative about the shape of the mean's
-    distribution; only their CR2 variance and degrees of freedom are kept.
+    Groups whose means are more alike than by chance carry no information about the shape of the
+    distribution; only the CR2 variance and degrees of freedom are kept.
     """
     found = mean_variance(values, codes, n_groups)
     if codes is None:
@@ -360,8 +360,8 @@ def _inside(values: FloatArray, bounds: tuple[float, float]) -> None:
 def _design_effect(found: MeanVariance, bound: float) -> float:
     """Return the design effect, at least 1.
 
-    A fraction of an average group is added at the bound, to both variances, because unseen values
-    may come in groups.
+    A fraction of an average group is added at the bound to both variances, because unseen values
+    may be clustered.
     """
     n, size = float(found.sizes.sum()), float(found.sizes.mean())
     extra = _PSEUDO_GROUP * size
@@ -376,8 +376,8 @@ def _design_effect(found: MeanVariance, bound: float) -> float:
 def _skewed(found: MeanVariance) -> tuple[_Pivot, Callable[[float], tuple[float, float]]]:
     """Return Student's statistic corrected for skewness, and its inverse.
 
-    Hall's cubic transformation with Willink's inverse. Of this and Student's t, the one closer to
-    zero is used, as the correction overshoots if both tails are heavy.
+    Hall's cubic transformation with Willink's inverse. Student's t is used if it is closer to zero,
+    because the correction overshoots if both tails are heavy.
     """
     if found.df + 1.0 < MIN_NUMBERS:
         raise UndefinedMetricError(
@@ -425,7 +425,7 @@ def _gaffke(found: MeanVariance) -> tuple[_Pivot, Callable[[float], tuple[float,
     """Return the statistic of values in [0, 1] with one pseudo-value at the bound.
 
     The mean of the groups and of a pseudo-group at the bound, each weighted by an exponential
-    variable (a gamma variable of shape ½ to 1 for the pseudo-group), lies beyond a hypothetical
+    variable (a gamma variable of shape ½ to 1 for the pseudo-group), is beyond a hypothetical
     mean with a probability that Lugannani and Rice's formula gives as a normal deviate. It is
     scaled to the CR2 variance and compared with Student's t.
     """
@@ -471,7 +471,7 @@ def _gaffke(found: MeanVariance) -> tuple[_Pivot, Callable[[float], tuple[float,
 
 
 def _atoms(found: MeanVariance) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return totals, sizes and numbers of clusters, merging those with nearly the same residual."""
+    """Return totals, sizes and counts of clusters, merging those with nearly equal residuals."""
     totals, sizes = found.totals, found.sizes
     if len(totals) <= _MAX_ATOMS:
         return totals, sizes, np.ones(len(totals))
@@ -489,8 +489,8 @@ def _atoms(found: MeanVariance) -> tuple[FloatArray, FloatArray, FloatArray]:
 def _root(function: _Pivot, inner: float, outer: float, near: float) -> float:
     """Return the root of a function that changes sign between ``inner`` and ``outer``.
 
-    Uses the Illinois method; scipy.optimize has it too, but takes half a second to import. The sign
-    change is searched before ``near`` first, where the function is less steep.
+    Uses the Illinois method; scipy.optimize is slow to import. The interval before ``near``, in
+    which the function is less steep, is searched first.
     """
     below = function(inner)
     if min(inner, outer) < near < max(inner, outer):

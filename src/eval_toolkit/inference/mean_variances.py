@@ -1,4 +1,4 @@
-"""Variance of a mean of grouped values, with its degrees of freedom."""
+"""Variance of the mean of grouped values, with degrees of freedom."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from eval_toolkit._internal.validation import FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True)
 class MeanVariance:
-    """Variance of a mean of clustered units, with its degrees of freedom.
+    """Variance of the mean of clustered units, with degrees of freedom.
 
     Examples
     --------
@@ -25,11 +25,11 @@ class MeanVariance:
     spread: float
     """Variance of the units about the mean, divided by n."""
     cr2: float
-    """The CR2 estimate, unbiased where units are independent."""
+    """CR2 estimate; unbiased if units are independent."""
     variance: float
-    """The larger of CR2, scaled to be unbiased at the estimated correlation, and the model's."""
+    """Maximum of the model variance and CR2 scaled to be unbiased at the estimated correlation."""
     df: float
-    """Degrees of freedom of CR2 (Bell and McCaffrey); one less than the effective clusters."""
+    """Degrees of freedom of CR2 (Bell and McCaffrey): effective number of clusters minus one."""
 
 
 def mean_variance(values: FloatArray, codes: IntArray | None, n_groups: int) -> MeanVariance:
@@ -39,12 +39,12 @@ def mean_variance(values: FloatArray, codes: IntArray | None, n_groups: int) -> 
 
     Notes
     -----
-    With S_g the sum of the residuals of cluster g and w_g its share of the units, CR2 is
-    ``Σ S_g² / (1 − w_g) / n²`` [1]_, [2]_. Its degrees of freedom are those of a quadratic form in
-    independent units with equal variances. If units are correlated and clusters differ in size,
-    both are biased, so the variance is scaled by the ratio of the true variance to its expectation
-    at the ANOVA estimate of the correlation ρ, and is never less than ``s² Σ_g (n_g (1 − ρ) + ρ
-    n_g²) / n²``, the variance of equally correlated units.
+    With S_g the sum of the residuals of cluster g and w_g its fraction of the units, CR2 is ``Σ
+    S_g² / (1 − w_g) / n²`` [1]_, [2]_. Its degrees of freedom are derived for independent units
+    with equal variances. If units are correlated and clusters differ in size, both are biased. The
+    variance is therefore scaled by the ratio of the true variance to its expectation at the ANOVA
+    estimate of the correlation ρ, and is at least ``s² Σ_g (n_g (1 − ρ) + ρ n_g²) / n²``, the
+    variance of equally correlated units.
 
     References
     ----------
@@ -90,7 +90,7 @@ def _intraclass(residual: FloatArray, sizes: FloatArray, squares: float) -> floa
 
 
 def _quadratic_form(sizes: FloatArray, variances: FloatArray) -> tuple[float, float]:
-    """Return the expectation of n² CR2 and its degrees of freedom, for these cluster variances.
+    """Return the expectation and the degrees of freedom of n² CR2 for these cluster variances.
 
     The clusters' adjusted residual sums have the covariance
     ``diag(c) − a bᵀ − b aᵀ + v a aᵀ`` with d = 1/√(1 − w), a = d w, b = d v_g, c = d² v_g.

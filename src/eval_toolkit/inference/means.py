@@ -20,7 +20,7 @@ from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI, Inte
 
 @dataclass(frozen=True, slots=True)
 class MeanSE(Displayed):
-    """Mean with its standard error.
+    """Mean and standard error.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class MeanSE(Displayed):
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PairedMeanResult(Interval[float | None]):
-    """Mean difference B − A on the same units, with its test and interval.
+    """Mean difference B − A on the same units, with test and interval.
 
     Examples
     --------
@@ -62,21 +62,21 @@ class PairedMeanResult(Interval[float | None]):
     """mean(B) − mean(A)."""
     se: float
     ci_low: float | None
-    """Lower end; None if there is no reliable interval, as explained in ``reason``."""
+    """Lower bound; None if there is no reliable interval (see ``reason``)."""
     ci_high: float | None
     t: float | None
     """t statistic, delta / se; None if there is no interval."""
     p_value: float | None
-    """Two-sided p-value of "no difference"; at most 1 − confidence iff the interval excludes 0."""
+    """Two-sided p-value for "no difference"; at most 1 − confidence iff the interval excludes 0."""
     correlation: float | None
     """Correlation of A and B over units; None if one of them is constant."""
     n_units: int
     n_groups: int | None
     method: str
-    """Method as in `mean_interval`, prefixed by "paired "; "tango" for independent shares."""
+    """As in `mean_interval` with the prefix "paired "; "tango" for independent proportions."""
     confidence: float
     df: float
-    """Degrees of freedom; with groups one less than the effective number of groups."""
+    """Degrees of freedom; with groups, the effective number of groups minus one."""
     mean_a: float
     mean_b: float
     reason: str = ""
@@ -91,7 +91,7 @@ class PairedMeanResult(Interval[float | None]):
 
 
 def mean_se(values: ArrayLike, *, groups: ArrayLike | None = None) -> MeanSE:
-    """Return the mean of values with its standard error, cluster-robust for grouped units.
+    """Return the mean and its standard error, cluster-robust for grouped units.
 
     Parameters
     ----------
@@ -114,10 +114,10 @@ def mean_se(values: ArrayLike, *, groups: ArrayLike | None = None) -> MeanSE:
 
     Notes
     -----
-    ``sd / √n`` with the n − 1 divisor, or with groups the CR2 estimator [1]_, unbiased for clusters
-    of any size if units are independent. The two agree for clusters with a single unit. Reference
-    [2]_ adds the cross terms within clusters to the former without a small-sample factor, which is
-    too small when clusters are few.
+    ``sd / √n`` with divisor n − 1 or, with groups, the CR2 estimator [1]_, which is unbiased for
+    clusters of any size if units are independent. Both agree for clusters with a single unit.
+    Reference [2]_ adds the cross terms within clusters without a small-sample factor, which gives
+    too small a value if there are few clusters.
 
     References
     ----------
@@ -152,22 +152,22 @@ def t_interval(
     groups: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> BootstrapCI:
-    """Return Student's interval of a mean, without resampling.
+    """Return Student's t interval for a mean, without resampling.
 
     Parameters
     ----------
     values : array-like of shape (n,)
         One number per unit.
     groups : array-like of shape (n,), optional
-        Cluster of each unit. The interval is then that of `mean_interval`, which accounts for few
-        and unequal clusters; values that are all 0 or 1 are treated as a share.
+        Cluster of each unit. With groups, `mean_interval` is used, which accounts for few and
+        unequal clusters; values that are all 0 or 1 are treated as a proportion.
     confidence : float, default 0.95
         Two-sided confidence level.
 
     Returns
     -------
     BootstrapCI
-        ``n_resamples`` is 0; ``method`` is "t", or with groups that of `mean_interval`.
+        ``n_resamples`` is 0; ``method`` is "t" or, with groups, as in `mean_interval`.
 
     Raises
     ------
@@ -179,8 +179,8 @@ def t_interval(
 
     Notes
     -----
-    ``mean ± t_{n−1} s / √n``; exact for normal values. Use `mean_interval`, which scorecards use,
-    for skewed or bounded values, and `wilson_interval` for 0/1 values.
+    ``mean ± t_{n−1} s / √n``; exact for normal values. Use `mean_interval` (the default of
+    scorecards) for skewed or bounded values, and `wilson_interval` for 0/1 values.
 
     References
     ----------
@@ -212,7 +212,7 @@ def paired_mean_diff(
     share: bool | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> PairedMeanResult:
-    """Compare two means on the same units by the interval of their difference B − A.
+    """Compare two means on the same units by an interval for their difference B − A.
 
     Parameters
     ----------
@@ -223,33 +223,33 @@ def paired_mean_diff(
     bounds : tuple of float
         Smallest and largest possible value of A and of B, if known.
     share : bool, optional
-        Whether values are binary: 1 for yes and 0 for no. By default True if both 0 and 1 and no
-        others occur, unless ``bounds`` specify another range.
+        Whether values are binary: 1 for yes and 0 for no. By default True if 0 and 1 both occur and
+        no other values do, unless ``bounds`` specify another range.
     confidence : float, default 0.95
-        Two-sided confidence level of the interval of the difference.
+        Two-sided confidence level of the interval for the difference.
 
     Returns
     -------
     PairedMeanResult
         Difference, standard error, interval, p-value, and the correlation between A and B. The
-        p-value is at most ``1 − confidence`` exactly where the interval excludes 0.
+        p-value is at most ``1 − confidence`` iff the interval excludes 0.
 
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite and equally long, or a share has values other than 0 and
-        1.
+        If the arrays are not 1-D, finite and equally long, or a proportion has values other than 0
+        and 1.
     UndefinedMetricError
         If there are fewer than two units, or fewer than two clusters.
 
     Notes
     -----
-    The standard error of the unit differences, so that variation common to A and B cancels:
-    ``var(b̄ − ā) = var(ā) + var(b̄) − 2 cov(ā, b̄)`` [1]_. With groups it is cluster-robust. The
-    interval is `mean_interval` of the differences, which lie between minus and plus the range of
-    the bounds. Shares of independent units have Tango's interval and McNemar's score test
-    (`tango_interval`); so do grouped shares if all differences are equal, with each group counting
-    as one unit.
+    The standard error is computed from the unit differences, so that variation common to A and B
+    cancels: ``var(b̄ − ā) = var(ā) + var(b̄) − 2 cov(ā, b̄)`` [1]_. With groups it is
+    cluster-robust. The interval is the `mean_interval` of the differences, whose bounds are plus
+    and minus the range of the values. Proportions of independent units use Tango's interval and
+    McNemar's score test (`tango_interval`), and so do grouped proportions if all differences are
+    equal; each group then counts as one unit.
 
     References
     ----------
@@ -315,7 +315,7 @@ def _as_share(
 
 
 def _tango(a: FloatArray, b: FloatArray, groups: ArrayLike | None, confidence: float) -> _Found:
-    """Return Tango's interval; groups with equal differences throughout count as one unit each."""
+    """Return Tango's interval; if all differences are equal, each group counts as one unit."""
     if groups is None:
         return *paired_share(a == 1.0, b == 1.0, confidence), "tango"
     first = np.unique(np.asarray(groups), return_index=True)[1]
@@ -329,7 +329,7 @@ def _mean_difference(
     scale: float,
     confidence: float,
 ) -> tuple[_Found, float]:
-    """Return the interval of a mean of differences with its p-value, and degrees of freedom."""
+    """Return the interval, the p-value and the degrees of freedom of a mean difference."""
     if not all(map(math.isfinite, bounds)) and negligible(float(np.ptp(differences)), scale):
         raise UndefinedMetricError("zero spread: all differences are equal")
     reach = bounds[1] - bounds[0]
@@ -347,7 +347,7 @@ def _at_least_two(values: FloatArray, name: str) -> FloatArray:
 
 
 def _yes_and_no(values: FloatArray) -> bool:
-    """Return whether the values are only 0 and 1, and both occur."""
+    """Return whether exactly the values 0 and 1 occur."""
     return bool(np.isin(values, (0.0, 1.0)).all()) and float(np.ptp(values)) == 1.0
 
 

@@ -15,7 +15,7 @@ _METHODS = ("bh", "by", "holm", "hochberg", "bonferroni", "none")
 
 
 def correct_p_values(p: ArrayLike, *, method: CorrectionMethod = "bh") -> FloatArray:
-    """Adjust p-values for the number of tests, so that each can be compared with the level.
+    """Adjust p-values for multiple tests.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def fdr_bh_correct(p: ArrayLike) -> FloatArray:
 
 
 def bonferroni_correct(p: ArrayLike) -> FloatArray:
-    """Adjust p-values by multiplying them with their number.
+    """Adjust p-values by multiplying them by the number of tests.
 
     Parameters
     ----------
@@ -161,5 +161,5 @@ def _p_values(p: ArrayLike) -> FloatArray:
 
 
 def _running_minimum(values: FloatArray) -> FloatArray:
-    """Return the smallest value from each position to the end."""
+    """Return the minimum from each position to the end."""
     return np.minimum.accumulate(values[::-1])[::-1]

@@ -1,4 +1,4 @@
-"""Options shared by functions with resampled intervals."""
+"""Options shared by functions that compute resampling intervals."""
 
 from typing import Any, TypedDict
 
@@ -8,7 +8,7 @@ from eval_toolkit.seeds import SeedLike
 
 
 class Drawing(TypedDict, total=False):
-    """Number of resamples, seed and confidence level of intervals."""
+    """Number of resamples, seed and confidence level."""
 
     n_resamples: int
     confidence: float
@@ -17,7 +17,7 @@ class Drawing(TypedDict, total=False):
 
 
 class Resampling(Drawing, total=False):
-    """`Drawing` options, and the executor for the resamples."""
+    """`Drawing` options and an executor for the resamples."""
 
     executor: Executor | None
 

@@ -1,4 +1,4 @@
-"""Paired comparisons of two scorers on common resamples."""
+"""Paired comparisons of two scorers on shared resamples."""
 
 import functools
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.validation import FloatArray
-from eval_toolkit.inference.assemble import (
+from eval_toolkit.inference.bootstrap_intervals import (
     MAX_UNDEFINED,
     PLAN_NOTES,
     bootstrap_problem,
@@ -27,12 +27,12 @@ from eval_toolkit.inference.calibration_intervals import (
 )
 from eval_toolkit.inference.column_statistics import Statistic
 from eval_toolkit.inference.distributions import ROUNDING
-from eval_toolkit.inference.engine import Executor, Problem, replicate
 from eval_toolkit.inference.intervals import percentile_interval
 from eval_toolkit.inference.options import RESAMPLING, Resampling
 from eval_toolkit.inference.paired_intervals import paired_difference
 from eval_toolkit.inference.planning import MDEEstimate, mde_from_ci
 from eval_toolkit.inference.plans import Plan, chosen_plan, rows_plan
+from eval_toolkit.inference.resampling import Executor, Problem, replicate
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     DEFAULT_N_RESAMPLES,
@@ -45,7 +45,7 @@ from eval_toolkit.seeds import SeedLike, resolve_seed
 
 
 def bootstrap_p_value(differences: ArrayLike) -> float:
-    """Return the two-sided bootstrap p-value of "no difference", twice the smaller tail.
+    """Return the two-sided bootstrap p-value for "no difference" (twice the smaller tail).
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def paired_result(
     confidence: float,
     method: str,
 ) -> PairedBootstrapCI:
-    """Return a percentile interval of B − A from the defined replicates.
+    """Return a percentile interval for B − A from the defined replicates.
 
     Differences within rounding error are set to zero.
     """
@@ -120,7 +120,7 @@ def paired_bootstrap_diff(
     plan: Plan | None = None,
     **resampling: Unpack[Resampling],
 ) -> PairedBootstrapCI:
-    """Return metric(B) − metric(A) on the same rows, with an interval and p-value.
+    """Return metric(B) − metric(A) on the same rows, with an interval and a p-value.
 
     Parameters
     ----------
@@ -131,8 +131,8 @@ def paired_bootstrap_diff(
     metric : callable or metric spec
         Function of (y_true, y_score).
     method : {"percentile"}, optional
-        Quantiles of bootstrapped differences (not for calibration errors). By default an interval
-        that is valid with few rows of a class and near the bounds of the metric; see Notes.
+        Quantiles of bootstrapped differences (not for calibration errors). By default, an interval
+        that is valid for small classes and near the bounds of the metric; see Notes.
     n_resamples, confidence, seed, rng, groups, plan, executor
         As in `bootstrap_ci`.
 
@@ -154,13 +154,13 @@ def paired_bootstrap_diff(
 
     Notes
     -----
-    Accuracy, recall and other shares of common rows: Tango's interval and McNemar's score test.
-    Brier score and log-loss: the mean of the differences by row. Other metrics: the intervals of A
-    and of B, combined with the correlation of their replicates (MOVER [1]_); those of ROC-AUC and
-    PR-AUC also allow for unseen rows on which a scorer fails. Calibration errors have no p-value:
-    see `paired_bootstrap_ece_diff`. With 2 positives, quantiles of bootstrapped differences reject
-    27 % of true null hypotheses at 5 %, and accept a model that is worse by the margin in 35 % of
-    cases.
+    Accuracy, recall and other proportions of the same rows use Tango's interval and McNemar's score
+    test. Brier score and log-loss use the mean of the row differences. For other metrics, the
+    intervals for A and B are combined with the correlation of their replicates (MOVER [1]_); for
+    ROC-AUC and PR-AUC, they also allow for unseen rows on which a scorer fails. Calibration errors
+    have no p-value: see `paired_bootstrap_ece_diff`. With 2 positives, quantiles of bootstrapped
+    differences reject 27 % of true null hypotheses at 5 %, and accept a model that is worse by the
+    margin in 35 % of cases.
 
     References
     ----------
@@ -208,9 +208,9 @@ def paired_bootstrap_diff(
 
 
 def is_made_of_draws(statistic: Statistic) -> bool:
-    """Return whether the default interval of a difference needs resamples.
+    """Return whether the default interval for a difference requires resamples.
 
-    Shares of common rows (Tango) and means of row values need none.
+    Proportions of the same rows (Tango) and means of row values do not.
     """
     if isinstance(statistic, AtThreshold):
         return not statistic.is_share_of_fixed_rows
@@ -220,9 +220,10 @@ def is_made_of_draws(statistic: Statistic) -> bool:
 def shared_draws(
     problem: Problem, n_resamples: int, executor: Executor | None
 ) -> tuple[Problem, FloatArray]:
-    """Return each scorer's replicates; stratified by label if too many are undefined.
+    """Return each scorer's replicates, stratified by label if too many are undefined.
 
-    Differences need resamples on which every scorer has a value. With too few units there are none.
+    Differences use only resamples on which every scorer has a value. Empty if there are too few
+    units.
     """
     problem = problem.in_canonical_order()
     if not has_enough_units(problem.plan):
@@ -250,14 +251,14 @@ def paired_bootstrap_ece_diff(
     n_bins: int = 10,
     executor: Executor | None = None,
 ) -> PairedBootstrapCI:
-    """Return the difference of a calibration error with its interval, without a test.
+    """Return the difference between two calibration errors with an interval, without a test.
 
     Parameters
     ----------
     y_true, y_score_a, y_score_b : array-like of shape (n,)
         Labels, and the probabilities of A and B.
     ece_fn : callable
-        A calibration error of this package, or a function ``ece_fn(y_true, y_score, n_bins)``.
+        Calibration error of this package, or a function ``ece_fn(y_true, y_score, n_bins)``.
     n_resamples, confidence, seed, rng, executor
         As in `paired_bootstrap_diff`.
     n_bins : int, default 10
@@ -266,10 +267,10 @@ def paired_bootstrap_ece_diff(
     Returns
     -------
     PairedBootstrapCI
-        The difference error(B) − error(A); negative means that B is better calibrated. There is no
-        p-value, and ``reason`` says why: the bias of a calibration error depends on the spread of
-        the scores, so that two calibrated scorers differ. The interval combines those of both
-        errors; for functions of other packages it is [−1, 1].
+        Difference error(B) − error(A); negative if B is better calibrated. There is no p-value, as
+        explained in ``reason``: the bias of a calibration error depends on the spread of the
+        scores, so that two calibrated scorers differ. The interval combines the intervals for both
+        errors; for third-party functions it is [−1, 1].
 
     Raises
     ------
@@ -278,8 +279,7 @@ def paired_bootstrap_ece_diff(
 
     See Also
     --------
-    paired_bootstrap_diff : with ``brier_score`` or ``log_loss``, a valid test of
-        probabilities.
+    paired_bootstrap_diff : valid test of probabilities, with ``brier_score`` or ``log_loss``.
 
     Examples
     --------
@@ -316,7 +316,7 @@ def paired_bootstrap_ece_diff(
 def untested_difference(
     problem: Problem, *, n_resamples: int, confidence: float, executor: Executor | None
 ) -> PairedBootstrapCI:
-    """Return B − A of a calibration error for any plan, without a p-value."""
+    """Return the difference between calibration errors for any plan, without a p-value."""
     intervals = []
     for (cell,) in bootstrap_problem(
         problem, n_resamples=n_resamples, confidence=confidence, method=None, executor=executor
@@ -367,14 +367,14 @@ def paired_mde(
     Returns
     -------
     MDEEstimate
-        ``(z_{1−α/2} + z_power) σ`` with σ from the 95 % interval of the difference.
+        ``(z_{1−α/2} + z_power) σ`` with σ from the 95 % interval for the difference.
 
     Raises
     ------
     InfeasibleError
         If the interval has no width.
     UndefinedMetricError
-        If there is no interval, e.g. for a mean of differences that are all equal.
+        If there is no interval, e.g. because all differences are equal.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Intervals and p-values of paired differences, for every kind of metric.
+"""Intervals and p-values for paired differences of any metric.
 
-Shares use Tango's interval, means of row values the mean of their differences, and other metrics
-combine the intervals of both estimates with their correlation (MOVER). P-values match the
-intervals: they are below 1 − confidence iff the interval excludes zero.
+Proportions use Tango's interval, and means of row values the mean of the differences. For other
+metrics, the intervals for both estimates are combined with their correlation (MOVER). P-values
+match the intervals: they are at most 1 − confidence iff the interval excludes zero.
 """
 
 import math
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference.assemble import PLAN_NOTES, bootstrap_problem
+from eval_toolkit.inference.bootstrap_intervals import PLAN_NOTES, bootstrap_problem
 from eval_toolkit.inference.delong import placements, variance_parts
 from eval_toolkit.inference.distributions import ROUNDING, critical_value, negligible, upper_tail
-from eval_toolkit.inference.engine import Problem
 from eval_toolkit.inference.mean_intervals import mean_pivot
 from eval_toolkit.inference.means import PairedMeanResult, paired_mean_diff
+from eval_toolkit.inference.resampling import Problem
 from eval_toolkit.inference.results import BootstrapCI, PairedBootstrapCI
 from eval_toolkit.inference.score_intervals import (
     MIN_CLASS,
@@ -32,20 +32,20 @@ from eval_toolkit.inference.score_intervals import (
 from eval_toolkit.inference.statistics import AtThreshold, AveragePrecision, ColumnMean, RocAuc
 
 _CARRIERS = 5.0
-"""Effective number of rows behind a rank metric difference, up to which others may matter too."""
+"""Maximum effective number of rows for which rank metric differences allow for unseen failures."""
 
 _CARRIERS_ON_TOP = 4.0
-"""The same for negatives on top of the ranking, which move a PR-AUC most."""
+"""Corresponding number of top-ranked negatives, which affect PR-AUC most."""
 
 _ENOUGH = 200.0
-"""Rows of the smaller class from which the interval of one scorer also covers rare complete failures."""
+"""Size of the smaller class above which a single scorer's interval already covers rare failures."""
 
 _NOTEWORTHY = 1.25
-"""Ratio of widths from which the reason for a wider interval is given."""
+"""Ratio of widths above which the reason for a wider interval is reported."""
 
 
 def mover_interval(a: BootstrapCI, b: BootstrapCI, correlation: float = 0.0) -> tuple[float, float]:
-    """Return an interval of B − A from the intervals of both (MOVER).
+    """Return an interval for B − A from the intervals for A and B (MOVER).
 
     Parameters
     ----------
@@ -57,12 +57,13 @@ def mover_interval(a: BootstrapCI, b: BootstrapCI, correlation: float = 0.0) -> 
     Returns
     -------
     tuple of float
-        Lower and upper end. The interval is as skewed as those of A and B, and has zero width only
-        if both have.
+        Lower and upper bound. The interval inherits the skewness of both intervals, and has zero
+        width only if both have.
 
     Notes
     -----
-    ``δ − √((b − l_b)² + (u_a − a)² − 2ρ (b − l_b)(u_a − a))``, and likewise above [1]_.
+    The lower bound is ``δ − √((b − l_b)² + (u_a − a)² − 2ρ (b − l_b)(u_a − a))``; the upper bound
+    is analogous [1]_.
 
     References
     ----------
@@ -91,7 +92,7 @@ def _combined(first: float, second: float, correlation: float) -> float:
 def p_of_interval(
     delta: float, low: float, high: float, confidence: float, df: float | None = None
 ) -> float:
-    """Return the two-sided p-value of "no difference" that matches an interval.
+    """Return the two-sided p-value for "no difference" that matches an interval.
 
     It is at most ``1 − confidence`` iff the interval excludes zero: the distance to zero, relative
     to the length of the interval on that side, times the critical value is treated as a normal
@@ -115,7 +116,7 @@ def paired_difference(
 ) -> PairedBootstrapCI:
     """Return metric(B) − metric(A) for a problem with two scorers, with interval and p-value.
 
-    ``samples`` are replicates of both on common resamples, for their correlation.
+    ``samples`` are the replicates of both scorers on shared resamples, for their correlation.
 
     Raises `UndefinedMetricError` if the rows do not support an interval.
     """
@@ -156,7 +157,7 @@ _Found = tuple[float, float, float | None, str]
 def _of_estimates(
     problem: Problem, samples: FloatArray, delta: float, confidence: float
 ) -> tuple[float, float, float, str, str]:
-    """Return the ends, the p-value, the method, and why the interval is wider than the estimates."""
+    """Return the bounds, the p-value, the method, and the reason if the interval was widened."""
     cells = bootstrap_problem(
         problem,
         n_resamples=samples.shape[1],
@@ -180,13 +181,13 @@ def _of_estimates(
 
 
 def _unseen(problem: Problem, confidence: float) -> float:
-    """Return the possible effect of rows that no resample contains on a rank metric difference.
+    """Return the possible effect of unseen rows on a rank metric difference.
 
-    If none of n rows fails, up to z²/(n + z²) of all rows may: the upper end of the score interval
-    for 0 of n. A positive fails if it is below all negatives, a negative if it is above all
-    positives. The more rows determine the observed difference (k = n over the kurtosis), the less
-    likely are rows of another kind: n is multiplied by k/5, the number of negatives on top by
-    (4/k)².
+    If none of n rows fails, up to z²/(n + z²) of all rows may fail (the upper bound of the score
+    interval for 0 of n). A positive fails if it scores below all negatives, and a negative if it
+    scores above all positives. The more rows determine the observed difference (k = n over the
+    kurtosis), the less likely are unseen kinds of rows: n is multiplied by k/5, and the number of
+    top-ranked negatives by (4/k)².
     """
     if not isinstance(problem.statistics[0], (RocAuc, AveragePrecision)):
         return 0.0
@@ -221,16 +222,16 @@ def combined_difference(
     rates: bool = False,
     least: float = 0.0,
 ) -> tuple[float, float, float]:
-    """Return interval and p-value of B − A from the intervals and shared replicates of both.
+    """Return the interval and p-value for B − A from the intervals and replicates of both scorers.
 
-    The interval extends at least ``least`` to both sides, but not beyond that of independent scorers
-    (``_ENOUGH / effective`` times as far if there are fewer effective rows).
+    The interval extends at least ``least`` to both sides, but not beyond the interval for
+    independent scorers (``_ENOUGH / effective`` times as far if there are fewer effective rows).
 
-    With ``rates``, i.e. for functions of several rates, Student's quantiles are used: with normal
-    ones, balanced accuracies with six positives differ significantly in 8 to 11 % of comparisons of
-    equal scorers.
+    With ``rates`` (functions of several rates), Student's t quantiles are used: with normal
+    quantiles, balanced accuracies with six positives differ significantly in 8 to 11 % of
+    comparisons of equal scorers.
 
-    Raises `UndefinedMetricError` if one of them has no interval.
+    Raises `UndefinedMetricError` if one scorer has no interval.
     """
     for cell in (a, b):
         if isinstance(cell, Exception):
@@ -271,11 +272,11 @@ def _of_means(problem: Problem, statistic: ColumnMean, confidence: float) -> _Fo
 def _of_losses(
     problem: Problem, statistic: ColumnMean, differences: FloatArray, confidence: float
 ) -> _Found:
-    """Return the interval of a mean difference of losses, which few rows may dominate.
+    """Return the interval for a mean difference of losses, allowing for dominant rows.
 
-    A difference may be as large as the losses of either scorer with the actual or the opposite
-    labels. The degrees of freedom are those of a mean over two classes whose shares are estimated
-    (Satterthwaite).
+    Differences are bounded by the losses of either scorer with the actual or the flipped labels.
+    The degrees of freedom are Satterthwaite's, for a mean over two classes with estimated
+    proportions.
     """
     labels, plan = problem.labels, problem.plan
     classes = tuple(mask for mask in (labels, ~labels) if mask.any())
@@ -292,7 +293,7 @@ def _of_losses(
 
 
 def _df_of_classes(values: list[FloatArray], counts: list[float]) -> float:
-    """Return Satterthwaite's degrees of freedom of a mean over classes with estimated shares."""
+    """Return Satterthwaite's degrees of freedom for a mean over two classes."""
     n = sum(map(len, values))
     shares = [len(x) / n for x in values]
     parts = [
@@ -322,7 +323,7 @@ def _of_shares(problem: Problem, statistic: AtThreshold, confidence: float) -> _
 def paired_shares(
     a: FloatArray, b: FloatArray, *, groups: NDArray[Any] | None, confidence: float
 ) -> _Found:
-    """Return the interval, p-value and method of a paired difference of shares.
+    """Return the interval, p-value and method for a paired difference of proportions.
 
     Raises `UndefinedMetricError` if the groups do not support an interval.
     """

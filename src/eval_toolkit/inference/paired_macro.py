@@ -18,10 +18,10 @@ from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, Interval, in_own_
 @in_own_order
 @dataclass(frozen=True, repr=False)
 class PairedMacro(Interval[float | None]):
-    """Macro average of the differences B − A, with its interval and p-value."""
+    """Macro average of the differences B − A, with interval and p-value."""
 
     ci_low: float | None
-    """Lower end; None if there is no interval, as explained in ``reason``."""
+    """Lower bound; None if there is no interval (see ``reason``)."""
     ci_high: float | None
     confidence: float
     _: KW_ONLY
@@ -39,9 +39,10 @@ def paired_macro_diff(
 ) -> PairedMacro:
     """Compare two macro averages on the same units.
 
-    Values and groups are given by part; a group may span parts. Shares of independent units get the
-    `paired_macro_interval`, whose width is not zero for unanimous parts, other values Student's
-    interval of `macro_mean`. The p-value is at most ``1 − confidence`` iff the interval excludes 0.
+    Values and groups are given by part; a group may span parts. Proportions of independent units
+    use `paired_macro_interval`, which has positive width even for unanimous parts; other values use
+    the interval of `macro_mean`. The p-value is at most ``1 − confidence`` iff the interval
+    excludes 0.
 
     Examples
     --------

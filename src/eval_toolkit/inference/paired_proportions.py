@@ -1,8 +1,8 @@
-"""Intervals of the difference between two proportions on the same units.
+"""Intervals for the difference between two proportions on the same units.
 
-Only discordant units contribute to the difference. If they are few, or all in one direction, the
-variance of the differences is too small; without any, it is 0. These intervals never have zero
-width.
+Only discordant units contribute to the difference. If there are few, or all favour the same system,
+the variance of the differences is too small; if there are none, it is 0. These intervals never have
+zero width.
 """
 
 import math
@@ -19,7 +19,7 @@ from eval_toolkit.inference.macro import macro_mean
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
 _HALVINGS = 60
-"""Number of bisections; reaches machine precision on an interval of length 2."""
+"""Number of bisection steps; reaches machine precision on an interval of length 2."""
 
 
 def tango_interval(
@@ -29,14 +29,14 @@ def tango_interval(
     *,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> BootstrapCI:
-    """Return Tango's score interval of a paired difference of proportions, B − A.
+    """Return Tango's score interval for a paired difference of proportions, B − A.
 
     Parameters
     ----------
     n_01, n_10 : int
-        Number of units that only B, and only A, gets right.
+        Number of units that only B (``n_01``) or only A (``n_10``) gets right.
     n : int
-        Number of all units, including those on which A and B agree; they must be independent.
+        Total number of units, including those on which A and B agree; units must be independent.
     confidence : float, default 0.95
         Two-sided confidence level.
 
@@ -53,9 +53,9 @@ def tango_interval(
     Notes
     -----
     The differences Δ that the score test does not reject [1]_: ``|n₀₁ − n₁₀ − nΔ|`` is at most z
-    times ``√(n (2q + Δ (1 − Δ)))``, with q the maximum-likelihood share of units that only A gets
-    right, given Δ. Without discordant units the bounds are ``± z² / (n + z²)``, Wilson's bound for
-    0 of n. Recommended for this design by [2]_.
+    times ``√(n (2q + Δ (1 − Δ)))``, with q the maximum-likelihood fraction of units that only A
+    gets right, given Δ. Without discordant units the bounds are ``± z² / (n + z²)``, Wilson's bound
+    for 0 of n. Recommended by [2]_ for this design.
 
     At Δ = 0 it is McNemar's chi-squared test without correction. The exact McNemar test is
     conservative, so in borderline cases the two may disagree: the interval excludes 0 while the
@@ -91,7 +91,7 @@ def tango_interval(
 def paired_share(
     hits_a: BoolArray, hits_b: BoolArray, confidence: float
 ) -> tuple[float, float, float]:
-    """Return Tango's interval of a paired difference of shares, and its p-value.
+    """Return Tango's interval and its p-value for a paired difference of proportions.
 
     Units must be independent. The p-value is from McNemar's score test, which rejects iff Tango's
     interval excludes zero. Its size is at most 5.4 % at a nominal 5 % [1]_.
@@ -118,7 +118,7 @@ def paired_share(
 def paired_macro_interval(
     parts: Sequence[tuple[int, int, int]], *, confidence: float = DEFAULT_CONFIDENCE
 ) -> BootstrapCI:
-    """Return the interval of a macro average of paired differences of proportions.
+    """Return an interval for a macro average of paired differences of proportions.
 
     Parameters
     ----------
@@ -139,10 +139,10 @@ def paired_macro_interval(
 
     Notes
     -----
-    The textbook interval after adding z²/4 units of either discordant kind, divided evenly among
-    the parts: for one part as in [1]_, who add one unit; for several as in [2]_ for unpaired
-    proportions. With many small parts this variance is too small; the unbiased one within parts
-    (`macro_mean`) is used if it is larger.
+    The Wald interval after adding z²/4 units of each discordant kind, divided evenly over the
+    parts, similar to [1]_ for one part and to [2]_ for unpaired proportions. With many small parts
+    this variance is too small; the unbiased variance within parts (`macro_mean`) is used if it is
+    larger.
 
     References
     ----------
@@ -180,7 +180,7 @@ def paired_macro_interval(
 
 
 def _differences(gained: FloatArray, lost: FloatArray, n: FloatArray) -> list[FloatArray]:
-    """Return the differences of each part's units: 1, −1 and 0."""
+    """Return the unit differences (1, −1 or 0) of each part."""
     counts = np.stack([gained, lost, n - gained - lost], axis=1).astype(np.int64)
     return [np.repeat([1.0, -1.0, 0.0], part) for part in counts]
 

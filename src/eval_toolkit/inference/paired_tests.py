@@ -36,7 +36,7 @@ class McNemarResult(Displayed):
     delta: float
     """Accuracy of B minus accuracy of A."""
     p_value: float | None
-    """Two-sided p-value; None if the statistic is undefined, as stated in ``reason``."""
+    """Two-sided p-value; None if the statistic is undefined (see ``reason``)."""
     statistic: float | None
     """Chi-squared with one degree of freedom; None for the exact and mid-p tests."""
     n_01: int
@@ -71,7 +71,7 @@ class SignFlipResult(Displayed):
     alternative: str
     n_units: int
     n_groups: int | None
-    """Number of groups flipped as a whole; None if units are flipped individually."""
+    """Number of flipped groups; None if units are flipped individually."""
     n_permutations: int
     """Number of sign patterns evaluated, exhaustive or random."""
     method: str
@@ -148,13 +148,14 @@ def mcnemar_from_table(table: ArrayLike, *, method: McNemarMethod = "exact") -> 
     Returns
     -------
     McNemarResult
-        P-value, statistic and counts. Without discordant units the exact p-values are 1, and the
-        chi-squared ones are None with a reason.
+        P-value, statistic and counts. Without discordant units, the exact p-values are 1, and the
+        chi-squared p-values are None with a reason.
 
     Raises
     ------
     InvalidInputError
-        If the table is not 2×2 of whole numbers >= 0, is empty, or the method is unknown.
+        If the table is not a non-empty 2×2 array of non-negative integers, or the method is
+        unknown.
 
     Notes
     -----
@@ -224,12 +225,11 @@ def sign_flip_test(
 
     Notes
     -----
-    If A and B are exchangeable within a group, each group's summed difference keeps its
-    distribution when its sign is flipped; the p-value is the share of sign patterns whose mean
-    is at least as extreme as the observed one. All 2^G patterns are tried for up to 20 groups
-    with a non-zero difference; otherwise p = (1 + count)/(1 + n_permutations), which is valid
-    for any number of random patterns [1]_. For ungrouped 0/1 values this is the exact McNemar
-    test.
+    If A and B are exchangeable within a group, flipping the sign of a group's summed difference
+    does not change its distribution; the p-value is the fraction of sign patterns whose mean is at
+    least as extreme as the observed one. All 2^G patterns are tried for up to 20 groups with a
+    non-zero difference; otherwise p = (1 + count)/(1 + n_permutations), which is valid for any
+    number of random patterns [1]_. For ungrouped 0/1 values this is the exact McNemar test.
 
     References
     ----------
@@ -286,7 +286,7 @@ def _mcnemar(n_01: int, n_10: int, n: int, method: McNemarMethod) -> McNemarResu
 
 
 def _binomial_p_value(smaller: int, total: int, *, mid_p: bool) -> float:
-    """Return the exact or mid-p value of both tails of Binomial(total, ½)."""
+    """Return the two-sided exact or mid-p value for Binomial(total, ½)."""
     from scipy.special import bdtr, gammaln
 
     two_tails = 2.0 * float(bdtr(smaller, total, 0.5))
@@ -328,7 +328,7 @@ def _random_totals(sizes: FloatArray, n_draws: int, seed: int) -> Iterator[Float
 def _count_extreme(
     chunks: Iterable[FloatArray], observed: float, scale: float, alternative: Alternative
 ) -> tuple[int, int]:
-    """Return how many totals are at least as extreme as the observed one, and how many there are."""
+    """Return the number of totals at least as extreme as the observed one, and the total number."""
     # Tolerate rounding errors, so that equal totals count as equal.
     slack = ROUNDING * scale
     count = n_seen = 0

@@ -1,4 +1,4 @@
-"""Sample size planning: minimum detectable effects and required numbers of units."""
+"""Sample size planning: minimum detectable effects and required sample sizes."""
 
 import math
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class MDEEstimate(Displayed):
     power: float
     n_resamples: int
     n: int
-    """Number of units; −1 if the interval does not record it."""
+    """Number of units; −1 if unknown."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict."""
@@ -50,7 +50,7 @@ class MDEEstimate(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class SampleSize(Displayed):
-    """Required number of units, with the underlying assumptions.
+    """Required number of units, with its assumptions.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def mde_from_ci(
     Parameters
     ----------
     ci : PairedBootstrapCI or BootstrapCI
-        Interval of a difference, or of one metric against a fixed value.
+        Interval for a difference, or for one metric against a fixed value.
     alpha : float, default 0.05
         Level of the two-sided test.
     power : float, default 0.8
@@ -96,7 +96,7 @@ def mde_from_ci(
     Returns
     -------
     MDEEstimate
-        The effect and what it was computed from.
+        Effect and the numbers it was computed from.
 
     Raises
     ------
@@ -152,21 +152,21 @@ def n_for_width(
     cluster_size: SupportsFloat = 1.0,
     icc: SupportsFloat = 0.0,
 ) -> SampleSize:
-    """Return the number of units for an interval of at most a given width.
+    """Return the number of units needed for an interval of at most a given width.
 
     Parameters
     ----------
     width : float
         Full width, from the lower to the upper bound.
     proportion : float, optional
-        Expected share, for 0/1 values; 0.5 is the worst case. Give either this or ``sd``.
+        Expected proportion for 0/1 values; 0.5 is the worst case. Give either this or ``sd``.
     sd : float, optional
         Standard deviation of real values, or of unit differences for a paired difference.
     confidence : float, default 0.95
         Two-sided confidence level.
     interval : {"wilson", "normal"}, default "wilson"
-        Interval of the proportion; "normal" is ``p ± z √(p (1 − p)/n)``. Real values always get
-        Student's interval.
+        Interval for the proportion; "normal" is ``p ± z √(p (1 − p)/n)``. Real values always use
+        Student's t interval.
     cluster_size : float, default 1.0
         Mean number of units per cluster.
     icc : float, default 0.0
@@ -184,8 +184,8 @@ def n_for_width(
 
     Notes
     -----
-    The smallest n whose interval, at exactly the expected share or spread, is no wider; then
-    multiplied by the design effect 1 + (cluster_size − 1) icc [1]_.
+    The smallest n whose interval at the expected proportion or spread is no wider, multiplied by
+    the design effect 1 + (cluster_size − 1) icc [1]_.
 
     References
     ----------
@@ -226,7 +226,7 @@ def roc_auc_sd(area: SupportsFloat, positives: SupportsFloat) -> float:
     area : float
         Expected ROC-AUC, between 0 and 1.
     positives : float
-        Share of positive rows.
+        Fraction of positive rows.
 
     Returns
     -------
@@ -240,8 +240,8 @@ def roc_auc_sd(area: SupportsFloat, positives: SupportsFloat) -> float:
 
     Notes
     -----
-    The leading terms of the variance for exponentially distributed scores [1]_: (A/(2 − A) − A²)
-    over the share of negatives plus (2A²/(1 + A) − A²) over the share of positives.
+    Uses the leading terms of the variance for exponentially distributed scores [1]_: (A/(2 − A) −
+    A²) over the fraction of negatives plus (2A²/(1 + A) − A²) over the fraction of positives.
 
     References
     ----------
@@ -282,9 +282,9 @@ def n_for_power(
         Two systems on the same units, two systems on different units (``n`` is per system), or
         one system against a fixed value.
     proportion : float, optional
-        0/1 values: the share under A, or the fixed value.
+        0/1 values: the proportion under A, or the fixed value.
     discordance : float, optional
-        0/1 values, paired: share of units on which A and B differ, at least ``|effect|``. By
+        0/1 values, paired: fraction of units on which A and B differ, at least ``|effect|``. By
         default derived from ``proportion`` and ``correlation``.
     sd : float, optional
         Real values: standard deviation of one system's values; in the paired design without
@@ -401,7 +401,7 @@ def _proportion_n(
 
 
 def _two_terms(effect: float, a: float, v_null: float, b: float, v_effect: float) -> float:
-    """Return n from the unit variances under the null hypothesis and under the effect."""
+    """Return n from the unit variances under the null and the alternative hypothesis."""
     return ((a * math.sqrt(v_null) + b * math.sqrt(v_effect)) / effect) ** 2
 
 
@@ -443,7 +443,7 @@ def _discordance(
 
 
 def _wilson_n(p: float, half_width: float, z: float) -> float:
-    """Return the n for which Wilson's half-width z √(n p q + z²/4) / (n + z²) has a given value."""
+    """Return the n for a Wilson half-width z √(n p q + z²/4) / (n + z²)."""
     # The half-width squared is a quadratic in n; below width 1 its constant term is negative,
     # hence exactly one positive root.
     square = half_width**2
@@ -453,7 +453,7 @@ def _wilson_n(p: float, half_width: float, z: float) -> float:
 
 
 def _student_n(sd: float, half_width: float, confidence: float) -> int:
-    """Return the smallest n with t_{n−1} sd/√n at most the half-width."""
+    """Return the smallest n for which t_{n−1} sd/√n is at most the half-width."""
     # A t quantile exceeds the normal one, so the normal answer is where the search begins.
     n = max(2, math.ceil((critical_value(confidence) * sd / half_width) ** 2))
     while critical_value(confidence, n - 1) * sd / math.sqrt(n) > half_width:

@@ -1,8 +1,8 @@
-"""Resampling plans: sampling units and the rows that belong to them.
+"""Resampling plans: sampling units and their rows.
 
 Every plan draws *units* with replacement inside *strata* of fixed size; a row's count is the count
-of its unit. Rows, label-stratified rows, groups, groups in strata are all of this form; the
-two-level plan draws groups and then redraws the members of each drawn group.
+of its unit. This covers rows, label-stratified rows, groups, and groups in strata; the two-level
+plan also redraws the members of each drawn group.
 """
 
 import math
@@ -37,20 +37,20 @@ class Plan:
     unit_of_row: IntArray | None = None
     """Unit of each row; None if row i is unit i."""
     n_fixed: int = 0
-    """Number of units after the last stratum, which are in every resample exactly once."""
+    """Number of fixed units (after the last stratum), which occur once in every resample."""
     members: IntArray | None = None
-    """Two-level plan only: bounds of the groups among the (sorted) rows."""
+    """Two-level plan only: bounds of the groups in the (sorted) rows."""
     group_of_row: IntArray | None = None
-    """Group of each drawn row (−1 for fixed ones), if units are parts of groups."""
+    """Group of each drawn row (−1 for fixed rows), if units are parts of groups."""
 
     @property
     def n_units(self) -> int:
-        """Number of units in a count vector, including fixed ones."""
+        """Length of a count vector, including fixed units."""
         return int(self.strata[-1]) + self.n_fixed
 
     @property
     def n_groups(self) -> int:
-        """Number of independent groups among the drawn rows."""
+        """Number of independent groups of drawn rows."""
         if self.group_of_row is None:
             return int(self.strata[-1])
         return len(np.unique(self.group_of_row[self.group_of_row >= 0]))
@@ -77,7 +77,7 @@ class Plan:
 
     @property
     def is_plain_rows(self) -> bool:
-        """Whether every row is drawn individually from all rows."""
+        """Whether rows are drawn individually, without strata."""
         return self.unit_of_row is None and len(self.strata) == 2 and self.members is None
 
     def reordered(self, order: IntArray) -> "Plan":
@@ -141,7 +141,7 @@ def chosen_plan(
 ) -> Plan:
     """Return the plan selected by the caller's arguments; by default rows.
 
-    It is an error to pass more than one, or a plan for another number of rows.
+    Raises if more than one is passed, or the plan has another number of rows.
 
     Examples
     --------
@@ -206,7 +206,7 @@ def groups_plan(groups: ArrayLike, *, n: int | None = None) -> Plan:
 
 
 def groups_in_strata_plan(groups: ArrayLike, strata: ArrayLike) -> Plan:
-    """Draw whole groups inside each stratum; groups must not span strata.
+    """Draw whole groups within each stratum; groups must not span strata.
 
     Examples
     --------
@@ -238,7 +238,7 @@ def _strata_of_units(kind: str, unit: IntArray, stratum_of_unit: IntArray, n_str
 def label_group_plan(
     labels: BoolArray, groups: ArrayLike, *, resample_labels: tuple[int, ...] = (0, 1)
 ) -> Plan:
-    """Draw whole (label, group) units per label; labels not listed are kept unchanged.
+    """Draw whole (label, group) units per label; rows with other labels are kept unchanged.
 
     A group with both labels becomes two units, so that no resample lacks a class.
 
@@ -278,7 +278,7 @@ def label_group_plan(
 
 
 def two_level_plan(groups: ArrayLike, *, n: int | None = None) -> Plan:
-    """Draw groups, then redraw the members of each drawn group (attempts of one unit).
+    """Draw groups, then redraw the members (e.g. attempts) of each drawn group.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Metrics at an assumed prevalence, with intervals from the rates of each class.
+"""Metrics at an assumed prevalence, with intervals from the per-class rates.
 
 Reweighting cannot account for unseen errors: 50 negatives without a false positive give a precision
-of 1 at any prevalence. The classes do give true and false positive rates with their intervals, and
-a metric at another prevalence is a function of those.
+of 1 at any prevalence. Instead, a metric at another prevalence is computed from the true and false
+positive rates and their intervals.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from eval_toolkit._internal.validation import BoolArray, FloatArray, both_classe
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference.calibration_intervals import WEIGHTED_REASON
 from eval_toolkit.inference.column_statistics import CallableStatistic
+from eval_toolkit.inference.columns import SCORED, Columns, Needs
 from eval_toolkit.inference.mean_intervals import mean_interval
-from eval_toolkit.inference.prepared import SCORED, Columns, Needs
 from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.statistics import ColumnMean, MetricFn
 
 if TYPE_CHECKING:
-    from eval_toolkit.inference.blocks import Block
+    from eval_toolkit.inference.resample_blocks import Block
 
 
 def seen_at(prior: float, n_negative: int) -> float:
-    """Return the weight of a perfect scorer's true positives relative to one false positive row.
+    """Return the weight of all true positives relative to one false positive.
 
-    Below 1 a single false positive among the negatives halves the precision at this prevalence, or
-    worse: the data are not informative about precisions near 1.
+    Below 1, a single false positive more than halves the precision at this prevalence, so the data
+    are not informative about precisions near 1.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class _Shifted:
         return CallableStatistic(self.function, self.bounds).replicate(block)
 
     def leave_one_out(self, data: Columns) -> FloatArray | None:
-        """Return None: the interval comes from the rates of the classes."""
+        """Return None; the interval uses the per-class rates."""
         return None
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
@@ -80,7 +80,7 @@ class ShiftedAveragePrecision(_Shifted):
     """Average precision at an assumed prevalence."""
 
     def point(self, data: Columns) -> float:
-        """Return the value; raise if the prevalence is too far from that of the data."""
+        """Return the value; raise if the prevalence is too far from the observed prevalence."""
         n_negative = data.n - data.n_positive
         if data.n_positive and n_negative and seen_at(self.prior, n_negative) < 1.0:
             needed = math.ceil((1.0 - self.prior) / self.prior)
@@ -113,10 +113,10 @@ def rates_interval(
     effective: tuple[float, float],
     confidence: float,
 ) -> tuple[float, float]:
-    """Return the bounds of an average precision, given those of a ROC curve.
+    """Return the bounds of an average precision from those of a ROC curve.
 
-    The curve begins at the highest threshold; ``effective`` are the numbers of positives and of
-    negatives.
+    The curve starts at the highest threshold; ``effective`` contains the effective numbers of
+    positives and negatives.
 
     Examples
     --------
@@ -160,7 +160,7 @@ class ShiftedMean(_Shifted):
     of: ColumnMean | None = None
 
     def closed_interval(self, data: Columns, confidence: float) -> tuple[float, float, str]:
-        """Return the interval derived from those of the class means (MOVER)."""
+        """Return the interval combined from those for the class means (MOVER)."""
         assert self.of is not None  # noqa: S101 - `PriorShift.bind` sets it
         values = self.of.of_rows(data)
         bounds = self.of.range_on(data)

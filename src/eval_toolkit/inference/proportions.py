@@ -1,7 +1,7 @@
-"""Intervals of a proportion, from k successes in n trials or from clusters of trials.
+"""Intervals for a proportion, from k successes in n trials or from clusters of trials.
 
-The textbook ``p ± 1.96 √(p (1 − p) / n)`` has a coverage of 64 % at n = 20, p = 0.95; the intervals
-here avoid this.
+The Wald interval ``p ± 1.96 √(p (1 − p) / n)`` has a coverage of 64 % at n = 20, p = 0.95; these
+intervals avoid that.
 """
 
 import math
@@ -20,7 +20,7 @@ from eval_toolkit.inference.results import Interval, in_own_order
 from eval_toolkit.metrics.wilson import wilson_bounds
 
 _FEW = 3.0 + 1e-9
-"""Counts up to this are nearly Poisson, so that Wilson's end near 0 or 1 is corrected."""
+"""Largest nearly-Poisson count, for which the Wilson bound near 0 or 1 is corrected."""
 
 _COARSE_POINTS = 61
 _MU_POINTS = 301
@@ -33,7 +33,7 @@ _MAX_ZOOMS = 12
 @in_own_order
 @dataclass(frozen=True, repr=False)
 class ProportionInterval(Interval[float | None]):
-    """Interval of a proportion, with its counts and method.
+    """Interval for a proportion, with its counts and method.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class ProportionInterval(Interval[float | None]):
     """
 
     ci_low: float | None
-    """Lower end; None if there are no trials, as stated in ``reason``."""
+    """Lower bound; None if there are no trials (see ``reason``)."""
     ci_high: float | None
     confidence: float
     _: KW_ONLY
@@ -81,7 +81,7 @@ WilsonInterval: TypeAlias = ProportionInterval
 def wilson_interval(
     successes: SupportsIndex, n: SupportsIndex, *, confidence: float = 0.95
 ) -> ProportionInterval:
-    """Return Wilson's score interval of a proportion, the default for rates.
+    """Return the Wilson score interval for a proportion (the default for rates).
 
     Parameters
     ----------
@@ -102,8 +102,8 @@ def wilson_interval(
 
     Notes
     -----
-    The proportions that the score test does not reject [1]_; mean coverage close to nominal for
-    every n [2]_.
+    Contains the proportions that the score test does not reject [1]_; its mean coverage is close to
+    nominal for every n [2]_.
 
     References
     ----------
@@ -126,12 +126,12 @@ def wilson_interval(
 def score_interval(
     value: float, n_effective: float, *, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """Return Wilson's interval of a share with a corrected end near 0 and 1, for real-valued n.
+    """Return the Wilson interval, corrected near 0 and 1, for real-valued n.
 
     Parameters
     ----------
     value : float
-        The share, in [0, 1].
+        Proportion, in [0, 1].
     n_effective : float
         Effective number of independent units; positive, not necessarily an integer.
     confidence : float, default 0.95
@@ -145,13 +145,14 @@ def score_interval(
     Raises
     ------
     InvalidInputError
-        If the share is outside [0, 1], n is not positive or the confidence is not in (0, 1).
+        If the proportion is outside [0, 1], n is not positive or the confidence is not in (0, 1).
 
     Notes
     -----
-    With at most 3 successes, and fewer successes than failures, Wilson's lower end is too high, and
-    coverage falls to 0.83 for shares just below it. The end is then at most the one-sided Poisson
-    limit ``χ²_{2x, 1−confidence} / (2n)`` for x successes; likewise for few failures [1]_.
+    With at most 3 successes, and fewer successes than failures, the Wilson lower bound is too high,
+    and coverage falls to 0.83 for proportions just below it. The bound is then at most the
+    one-sided Poisson limit ``χ²_{2x, 1−confidence} / (2n)`` for x successes; few failures are
+    treated analogously [1]_.
 
     References
     ----------
@@ -177,7 +178,7 @@ def score_interval(
 def clopper_pearson_interval(
     successes: SupportsIndex, n: SupportsIndex, *, confidence: float = 0.95
 ) -> ProportionInterval:
-    """Return Clopper and Pearson's exact interval, which is conservative and therefore wide.
+    """Return the exact (conservative) Clopper-Pearson interval.
 
     Parameters
     ----------
@@ -198,8 +199,8 @@ def clopper_pearson_interval(
 
     Notes
     -----
-    The proportions that neither one-sided binomial test rejects at (1 − confidence) / 2 [1]_:
-    the Beta(k, n − k + 1) and Beta(k + 1, n − k) quantiles.
+    Contains the proportions that neither one-sided binomial test rejects at (1 − confidence) / 2
+    [1]_; the bounds are Beta(k, n − k + 1) and Beta(k + 1, n − k) quantiles.
 
     References
     ----------
@@ -226,7 +227,7 @@ def clopper_pearson_interval(
 def jeffreys_interval(
     successes: SupportsIndex, n: SupportsIndex, *, confidence: float = 0.95
 ) -> ProportionInterval:
-    """Return Jeffreys' interval: equal tails of the Beta(k + ½, n − k + ½) posterior.
+    """Return the Jeffreys interval: equal tails of the Beta(k + ½, n − k + ½) posterior.
 
     Parameters
     ----------
@@ -247,8 +248,8 @@ def jeffreys_interval(
 
     Notes
     -----
-    At the boundary the bound is the boundary: low = 0 when k = 0 and high = 1 when k = n, as
-    Brown, Cai & DasGupta advise, since the coverage of the bare posterior falls to 0 there [1]_.
+    The lower bound is 0 when k = 0, and the upper bound is 1 when k = n, as recommended by Brown,
+    Cai & DasGupta, because the coverage of the unmodified interval falls to 0 there [1]_.
 
     References
     ----------
@@ -277,7 +278,7 @@ def jeffreys_interval(
 def agresti_coull_interval(
     successes: SupportsIndex, n: SupportsIndex, *, confidence: float = 0.95
 ) -> ProportionInterval:
-    """Return Agresti and Coull's interval: the Wald interval after adding z²/2 of each outcome.
+    """Return the Agresti-Coull interval: the Wald interval after adding z²/2 of each outcome.
 
     Parameters
     ----------
@@ -334,13 +335,13 @@ def beta_binomial_interval(
     confidence: float = 0.95,
     prior: tuple[float, float] = (1.0, 1.0),
 ) -> ProportionInterval:
-    """Return a Bayesian interval of a proportion for small n or correlated clusters of trials.
+    """Return a Bayesian interval for a proportion, for small n or clusters of trials.
 
     Parameters
     ----------
     successes, n : int or sequence of int
-        Two counts, or one pair of counts per cluster (per question, if each was asked several
-        times). Clusters may be empty.
+        Two counts, or one pair of counts per cluster (e.g. per question with repeated attempts).
+        Clusters may be empty.
     confidence : float, default 0.95
         Posterior probability of the equal-tailed interval.
     prior : tuple of float, default (1.0, 1.0)
@@ -359,14 +360,14 @@ def beta_binomial_interval(
 
     Notes
     -----
-    Two counts: the Beta(a + k, b + n − k) posterior. Clusters: each cluster has its own success
-    probability from a Beta distribution with mean μ and intra-cluster correlation ρ, hence
-    counts k_j are beta-binomial; the interval is that of the posterior of μ, with the given
-    prior on μ and a uniform prior on ρ, by quadrature over (logit μ, logit ρ): no sampling, no
-    seed. Its cost grows with the largest cluster, not with their number. Clusters of one trial
-    give the interval of the pooled counts. Being equal-tailed, the interval never reaches 0 or
-    1, not even when every trial failed or succeeded. Such intervals keep their coverage at tens of
-    questions, where normal approximations do not [1]_.
+    Two counts give the Beta(a + k, b + n − k) posterior. With clusters, each cluster has its own
+    success probability from a Beta distribution with mean μ and intra-cluster correlation ρ, so
+    counts k_j are beta-binomial. The interval is taken from the posterior of μ, with the given
+    prior on μ and a uniform prior on ρ, by deterministic quadrature over (logit μ, logit ρ). The
+    cost grows with the size of the largest cluster, not with the number of clusters. Clusters of
+    one trial give the interval for the pooled counts. Being equal-tailed, the interval never
+    reaches 0 or 1, even if all trials have the same outcome. Such intervals have good coverage with
+    tens of questions, unlike normal approximations [1]_.
 
     References
     ----------
@@ -379,7 +380,7 @@ def beta_binomial_interval(
     >>> round(interval.low, 3), round(interval.high, 3)
     (0.696, 0.97)
 
-    Four questions asked five times each are worth less than twenty questions:
+    Five attempts at each of four questions are worth less than twenty questions:
 
     >>> interval = beta_binomial_interval([5, 5, 5, 3], [5, 5, 5, 5])
     >>> round(interval.low, 3), round(interval.high, 3)
@@ -486,7 +487,7 @@ def _beta_binomial_tails(
 def _where_it_matters(
     successes: IntArray, n: IntArray, prior: tuple[float, float]
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return the ranges of logit μ and logit ρ outside which the posterior is negligible."""
+    """Return the ranges of logit μ and logit ρ with non-negligible posterior."""
     mu_range = rho_range = (-_LOGIT_RANGE, _LOGIT_RANGE)
     for _ in range(_MAX_ZOOMS):
         logit_mu = np.linspace(*mu_range, _COARSE_POINTS)
@@ -518,7 +519,8 @@ def _log_posterior(
 
     The beta-binomial probability is a ratio of rising factorials; with θ = ρ / (1 − ρ) it is
     ∏_{i<k} (μ + iθ) ∏_{i<n−k} (1 − μ + iθ) / ∏_{i<n} (1 + iθ). The i-th factor occurs once for
-    every cluster that has more than i successes (failures, trials), so clusters are only counted.
+    every cluster with more than i successes (failures, trials), so only the number of such clusters
+    is needed.
     """
     from scipy.special import expit, log_expit
 

@@ -1,4 +1,4 @@
-"""Results of rankings: systems, pairs of systems, and the ranking."""
+"""Result classes for rankings."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,23 +9,23 @@ from eval_toolkit.inference.results import BootstrapCI, Interval, in_own_order
 
 @dataclass(frozen=True, slots=True)
 class RankedSystem(Displayed):
-    """Rank of a system with its uncertainty."""
+    """Rank of a system, with its uncertainty."""
 
     name: str
     value: float
-    """Mean over parts of the means over units."""
+    """Mean of the part means."""
     ci: BootstrapCI | None
-    """Individual interval of this system."""
+    """Individual interval for the system."""
     ci_simultaneous: BootstrapCI | None
     """Simultaneous interval, valid jointly for all systems."""
     rank: int
-    """Rank, 1 is best; equal values have equal ranks."""
+    """Rank; 1 is best, and equal values have equal ranks."""
     rank_low: int
     rank_high: int
     """Upper bound of the rank; bounds hold jointly for all systems (see `rank_systems`,
     ``adjust``)."""
     p_best: float
-    """Share of draws in which no other system is better; ties are divided."""
+    """Fraction of draws in which the system is best; ties are split."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict."""
@@ -46,15 +46,15 @@ class SystemPair(Interval[float | None]):
     """Value of A minus value of B."""
     ci_low: float | None
     ci_high: float | None
-    """Upper end, uncorrected; None if there is no interval, as explained in ``reason``."""
+    """Uncorrected upper bound; None if there is no interval (see ``reason``)."""
     p_value: float | None
     """P-value, at most 1 − confidence iff the interval excludes 0; None if there is no interval."""
     p_adjusted: float | None
     """P-value corrected for the number of pairs."""
     p_a_better: float
-    """Share of draws in which A is better; ties are divided."""
+    """Fraction of draws in which A is better; ties are split."""
     better: str | None
-    """Significantly better system by the corrected p-value; None if there is none."""
+    """Significantly better system (by the corrected p-value), or None."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict."""
@@ -92,7 +92,7 @@ class Ranking(Displayed):
 
     @property
     def best(self) -> tuple[str, ...]:
-        """Systems that no other is significantly better than."""
+        """Systems that are not significantly worse than any other."""
         return tuple(system.name for system in self.systems if system.rank_low == 1)
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Agreement of judges with human labels and with each other."""
+"""Agreement between judges and human labels, and between judges."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _INTERVALS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class JudgeAgreement(Displayed):
-    """Agreement of a judge's verdicts with human labels of the same units.
+    """Agreement between a judge's verdicts and human labels of the same units.
 
     Examples
     --------
@@ -37,24 +37,24 @@ class JudgeAgreement(Displayed):
     """
 
     agreement: ProportionInterval | None
-    """Share of units with equal labels; None if the labelled units are not representative."""
+    """Fraction of units with equal labels; None if the labelled units are not representative."""
     kappa: BootstrapCI | None
-    """Cohen's kappa; None if undefined, as explained in ``reason``."""
+    """Cohen's kappa; None if undefined (see ``reason``)."""
     alpha: BootstrapCI | None
-    """Krippendorff's alpha, with judge and humans as two raters."""
+    """Krippendorff's alpha with the judge and the humans as two raters."""
     sensitivity: ProportionInterval | None
-    """Share of human positives that the judge calls positive; None without two classes."""
+    """Fraction of human positives that the judge labels positive; None without two classes."""
     specificity: ProportionInterval | None
-    """Share of human negatives that the judge calls negative."""
+    """Fraction of human negatives that the judge labels negative."""
     precision: ProportionInterval | None
-    """Share of judge positives that humans call positive."""
+    """Fraction of judge positives that humans label positive."""
     negative_precision: ProportionInterval | None
-    """Share of judge negatives that humans call negative."""
+    """Fraction of judge negatives that humans label negative."""
     bias: BootstrapCI | None
-    """Share of judge positives minus share of human positives, on the same units."""
+    """Fraction of judge positives minus fraction of human positives, on the same units."""
     labels: tuple[Any, ...]
     table: tuple[tuple[int, ...], ...]
-    """Confusion matrix: a row per human label, a column per verdict, in the order of ``labels``."""
+    """Confusion matrix: human labels in rows, verdicts in columns, in the order of ``labels``."""
     positive: Any
     confidence: float
     n_units: int
@@ -85,7 +85,7 @@ class JudgeAgreement(Displayed):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class AgreementMatrix(Displayed):
-    """Pairwise agreement of raters, and the agreement of all of them.
+    """Pairwise and overall agreement between raters.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class AgreementMatrix(Displayed):
     names: tuple[str, ...]
     pairs: Mapping[tuple[str, str], JudgeAgreement]
     alpha: BootstrapCI | None
-    """Krippendorff's alpha of all raters."""
+    """Krippendorff's alpha over all raters."""
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def judge_agreement(
     ----------
     judge, human : sequence of shape (n,)
         Labels of the same units: 0/1, grades or strings. None or NaN if missing; only units with
-        both are compared, the others are counted.
+        both labels are compared, and the others are counted.
     groups : array-like of shape (n,), optional
         Group of each unit; answers to one question and turns of one conversation are not
         independent.
@@ -151,7 +151,7 @@ def judge_agreement(
     Returns
     -------
     JudgeAgreement
-        Shares have Wilson intervals; values that are undefined are None, with a reason.
+        Proportions have Wilson intervals; undefined values are None, with a reason.
 
     Raises
     ------
@@ -243,7 +243,7 @@ def agreement_matrix(
     Returns
     -------
     AgreementMatrix
-        One `JudgeAgreement` per pair, with the second rater as the human.
+        One `JudgeAgreement` per pair; the second rater takes the role of the human.
 
     Raises
     ------
@@ -252,7 +252,7 @@ def agreement_matrix(
 
     Notes
     -----
-    Intervals are those of each pair alone, not corrected for the number of pairs.
+    Intervals are for each pair individually, without correction for the number of pairs.
 
     Examples
     --------
@@ -344,7 +344,7 @@ def _or_reason(reasons: list[str], interval: Callable[[], BootstrapCI]) -> Boots
 def _shares(
     flagged: BoolArray, true: BoolArray, keys: IntArray | None, confidence: float, *, known: bool
 ) -> dict[str, Any]:
-    """Return the shares of the confusion table and the bias; None if there is no positive class."""
+    """Return the rates of the confusion table and the bias; None if there is no positive class."""
     names = ("sensitivity", "specificity", "precision", "negative_precision", "bias")
     if not known:
         return dict.fromkeys(names)

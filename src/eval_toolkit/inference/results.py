@@ -1,4 +1,4 @@
-"""Results of the inference functions."""
+"""Result classes of the inference functions."""
 
 import inspect
 from collections.abc import Iterable
@@ -16,13 +16,13 @@ DEFAULT_METHOD = "BCa"
 
 
 BoundT = TypeVar("BoundT")
-"""Type of an end: a number, or None if it may be missing."""
+"""Type of a bound: a number, or None if it may be missing."""
 ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, repr=False)
 class Interval(Displayed, Generic[BoundT]):
-    """A confidence interval with its method: base class of all results with intervals.
+    """Confidence interval with its method; base class of all results with intervals.
 
     Examples
     --------
@@ -37,7 +37,7 @@ class Interval(Displayed, Generic[BoundT]):
     """Confidence level."""
     method: str = ""
     reason: str = ""
-    """Reason why this is not the requested interval; empty if it is."""
+    """Reason if this is not the requested interval; otherwise empty."""
 
     @property
     def low(self) -> BoundT:
@@ -56,7 +56,7 @@ class Interval(Displayed, Generic[BoundT]):
         return replace(self, ci_low=max(bounds[0], low), ci_high=min(bounds[1], high))
 
     def _plain(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return the named attributes, and the reason if there is one."""
+        """Return the named attributes, and the reason if set."""
         payload = {name: getattr(self, name) for name in names}
         return payload | ({"reason": self.reason} if self.reason else {})
 
@@ -71,7 +71,7 @@ def _read_only(samples: FloatArray | None) -> FloatArray | None:
 
 
 def in_own_order(cls: type[ResultT]) -> type[ResultT]:
-    """Order the fields of a dataclass as listed by the class, not base class first.
+    """Order the fields of a dataclass as listed by the class instead of base class first.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def in_own_order(cls: type[ResultT]) -> type[ResultT]:
 
 
 def _set(result: Any, *values: Any) -> None:
-    """Set the fields of a frozen result, in their order."""
+    """Set the fields of a frozen result in order."""
     for item, value in zip(fields(result), values, strict=True):
         object.__setattr__(result, item.name, value)
 
@@ -93,10 +93,10 @@ def _set(result: Any, *values: Any) -> None:
 @in_own_order
 @dataclass(frozen=True, init=False, repr=False, kw_only=True)
 class BootstrapCI(Interval[float]):
-    """A point estimate with its interval and their methods.
+    """Point estimate with its interval.
 
-    Closed-form intervals use the same type with ``n_resamples=0``, so that all estimates of the
-    library have the same form. BCa bounds need not bracket the point estimate.
+    Closed-form intervals use the same type with ``n_resamples=0``. BCa bounds need not bracket the
+    point estimate.
 
     Examples
     --------
@@ -117,10 +117,10 @@ class BootstrapCI(Interval[float]):
     n_undefined: int = 0
     """Number of resamples excluded because the metric was undefined."""
     reason: str = ""
-    """Reason why this is not the requested interval; empty if it is."""
+    """Reason if this is not the requested interval; otherwise empty."""
     n_units: int | None = None
     n_groups: int | None = None
-    """Number of independent groups; the number of units if they are independent."""
+    """Number of independent groups (units, if units are independent)."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class BootstrapCI(Interval[float]):
         _set(self, point_estimate, *ends, *drawn, reason, n_units, n_groups)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serialisable dict, with both historical names of the point and the bounds."""
+        """Return a JSON-serialisable dict, with estimate and bounds under both historical names."""
         payload: dict[str, Any] = {
             "point_estimate": self.point_estimate,
             "point": self.point_estimate,
@@ -171,7 +171,7 @@ class BootstrapCI(Interval[float]):
 @in_own_order
 @dataclass(frozen=True, init=False, repr=False, kw_only=True)
 class PairedBootstrapCI(Interval[float]):
-    """The difference metric(B) − metric(A) on the same rows, with interval and p-value.
+    """Difference metric(B) − metric(A) on the same rows, with interval and p-value.
 
     Examples
     --------
@@ -190,7 +190,7 @@ class PairedBootstrapCI(Interval[float]):
     method: str = "percentile"
     n_undefined: int = 0
     p_value: float | None = None
-    """Two-sided bootstrap p-value of "no difference"; None without a test."""
+    """Two-sided bootstrap p-value for "no difference"; None if not tested."""
     samples: FloatArray | None = field(default=None, compare=False, repr=False)
     value_a: float | None = None
     value_b: float | None = None
@@ -217,7 +217,7 @@ class PairedBootstrapCI(Interval[float]):
         _set(self, delta, *ends, *drawn, value_a, value_b, reason)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serialisable dict, with both historical names of the point and the bounds."""
+        """Return a JSON-serialisable dict, with estimate and bounds under both historical names."""
         payload: dict[str, Any] = {
             "delta": self.delta,
             "point_estimate": self.delta,

@@ -1,11 +1,11 @@
-"""Default intervals of metrics of labels and scores, from effective counts.
+"""Default intervals for metrics of labels and scores, from effective counts.
 
-The sample variance is unreliable if few rows determine the result: few positives, hardly any
-errors, tied scores. A score interval contains the true values that are compatible with the data.
-Here an estimate v in [0, 1] with variance s² is equivalent to n_eff = v (1 − v) / s² trials, fewer
-if s² is estimated from few rows (Korn & Graubard 1998), and at most a limit set by the size of the
-smaller class; the interval is Wilson's for n_eff trials. For metrics of several rates, the score
-interval of each rate is propagated (MOVER; Zou & Donner 2008, Newcombe 2011).
+The sample variance is unreliable if few rows determine the result, e.g. with few positives, few
+errors or tied scores. A score interval contains the true values that are consistent with the data.
+Here, an estimate v in [0, 1] with variance s² is equivalent to n_eff = v (1 − v) / s² trials, fewer
+if s² is estimated from few rows (Korn & Graubard 1998), and limited by the size of the smaller
+class; the interval is the Wilson interval for n_eff trials. For metrics of several rates, the score
+interval for each rate is propagated (MOVER; Zou & Donner 2008, Newcombe 2011).
 """
 
 from __future__ import annotations
@@ -41,33 +41,33 @@ from eval_toolkit.inference.statistics import (
 
 if TYPE_CHECKING:
     from eval_toolkit.inference.column_statistics import Statistic
-    from eval_toolkit.inference.prepared import Columns
+    from eval_toolkit.inference.columns import Columns
     from eval_toolkit.metrics.cumulative import ScoreGroups
 
 Bounds = tuple[float, float, str]
-"""Tuple of lower end, upper end and method."""
+"""Tuple of lower bound, upper bound and method."""
 
 MIN_CLASS = 3
 """Minimum number of independent rows per class."""
 
 TRUSTED = 30
-"""Rows of the smaller class from which the observed variance is used without correction."""
+"""Size of the smaller class above which the observed variance is used without correction."""
 
 _ENOUGH = 8.0
-"""Effective rows behind DeLong's variance from which the normal model is down-weighted."""
+"""Effective number of rows in DeLong's variance above which the normal model is down-weighted."""
 
 _FEWEST = 6.0
-"""Minimum degrees of freedom of a variance dominated by a single row (ADR 0017)."""
+"""Minimum degrees of freedom for a variance dominated by a single row (ADR 0017)."""
 
 _LIMIT = 45.0
-"""Rows of the smaller class up to which they limit the equivalent number of trials."""
+"""Size of the smaller class below which it limits the equivalent number of trials."""
 
 _HALVINGS = 60
 _ANGLES = np.linspace(0.0, math.pi / 2.0, 13)
 
 
 def effective_rows(statistic: Statistic, data: Columns, plan: Plan) -> float:
-    """Return the effective number of independent rows in the smallest part a metric depends on."""
+    """Return the effective number of independent rows in the smallest class a metric depends on."""
     return min((plan.effective_among(mask) for mask in statistic.support(data)), default=0.0)
 
 
@@ -79,7 +79,7 @@ def check_classes(
 ) -> None:
     """Raise `UndefinedMetricError` if a two-class metric has too few rows of a class.
 
-    ``support`` are the rows of each part, by default those of the metric.
+    ``support`` contains masks of the rows, by default the metric's own.
     """
     support = statistic.support(data) if support is None else support
     if len(support) < 2:
@@ -94,13 +94,13 @@ def check_classes(
         what = "row"
     among = getattr(statistic, "among", "") if which == "negative" else ""
     raise UndefinedMetricError(
-        f"{counts[fewest]:.3g} {which} {what}{among}; an interval of {statistic.name} needs at least "
+        f"{counts[fewest]:.3g} {which} {what}{among}; an interval for {statistic.name} needs at least "
         f"{MIN_CLASS} of each class"
     )
 
 
 def has_closed_form(statistic: Statistic, plan: Plan) -> bool:
-    """Return whether the default interval of a metric has a closed form."""
+    """Return whether the default interval for a metric has a closed form."""
     if isinstance(statistic, AtThreshold) and statistic.is_share_of_fixed_rows:
         return plan.members is None  # rows or groups
     if isinstance(statistic, ColumnMean):
@@ -112,7 +112,7 @@ def has_closed_form(statistic: Statistic, plan: Plan) -> bool:
 def closed_ci(
     statistic: Statistic, data: Columns, plan: Plan, point: float, confidence: float
 ) -> BootstrapCI:
-    """Return the default interval of a statistic that `has_closed_form`, or raise."""
+    """Return the default interval for a statistic that `has_closed_form`, or raise."""
     check_classes(statistic, data, plan)
     low, high, method = closed_interval(statistic, data, plan, confidence)
     return BootstrapCI(
@@ -121,7 +121,7 @@ def closed_ci(
 
 
 def closed_interval(statistic: Statistic, data: Columns, plan: Plan, confidence: float) -> Bounds:
-    """Return the closed-form interval of a metric; see `has_closed_form`.
+    """Return the closed-form interval for a metric; see `has_closed_form`.
 
     Raises `UndefinedMetricError` if the rows cannot support one.
     """
@@ -144,11 +144,11 @@ def bounded_interval(
     df: float | None = None,
     most: float = math.inf,
 ) -> tuple[float, float]:
-    """Return the score interval of a value in a finite range.
+    """Return the score interval for a value in a finite range.
 
     ``effective`` is the effective number n of independent rows of the smaller class. It limits the
-    equivalent number of trials: to n up to 45, to n²/45 above; ``most`` is a further limit, e.g.
-    the number of rows, for a share of them. ``df``, by default ``effective − 1``, are the degrees
+    equivalent number of trials: to n up to 45, and to n²/45 above. ``most`` is an additional limit,
+    e.g. the number of rows for a proportion. ``df``, by default ``effective − 1``, are the degrees
     of freedom of the variance.
 
     Examples
@@ -174,10 +174,10 @@ def resampled_interval(
     variance: float,
     confidence: float,
 ) -> tuple[float, float]:
-    """Return the score interval of a bounded metric, with the variance of replicates.
+    """Return the score interval for a bounded metric from the variance of replicates.
 
-    With groups, the number of rows is divided by the inflation of the variance over resampled
-    groups, at most by the mean size of a group.
+    With groups, the number of rows is divided by the variance inflation over resampled groups, at
+    most by the mean group size.
     """
     groups = effective_rows(statistic, data, plan)
     rows = float(min(np.count_nonzero(mask) for mask in statistic.support(data)))
@@ -220,7 +220,7 @@ def groups_of(plan: Plan) -> IntArray | None:
 
 
 def _grouped_share(statistic: AtThreshold, data: Columns, plan: Plan, confidence: float) -> Bounds:
-    """Return the interval of a share of grouped rows, as for a 0/1 column of a run."""
+    """Return the interval for a proportion of grouped rows."""
     hits, groups = statistic.hits(data.labels, data.scores), groups_of(plan)
     among = ~np.isnan(hits)
     ci = mean_interval(
@@ -243,11 +243,12 @@ def _mean_interval(statistic: ColumnMean, data: Columns, plan: Plan, confidence:
 
 
 def _auc_interval(statistic: RocAuc, data: Columns, confidence: float) -> Bounds:
-    """Return the score interval of the ROC-AUC.
+    """Return the score interval for the ROC-AUC.
 
-    The variance at a true value θ is the largest of three: DeLong's, by Student's quantile; that of
-    two normal distributions with this θ (Owen's T), with less weight the more rows DeLong's is
-    based on; and Newcombe's (2006, method 5), with less weight above 15 rows of the smaller class.
+    The variance at a true value θ is the largest of three: DeLong's, with Student's quantile; the
+    variance for two normal distributions with this θ (Owen's T), with less weight the more rows
+    DeLong's variance is based on; and Newcombe's (2006, method 5), with less weight above 15 rows
+    of the smaller class.
     """
     from eval_toolkit.inference.delong import placements, variance_parts
 
@@ -275,23 +276,23 @@ def _auc_interval(statistic: RocAuc, data: Columns, confidence: float) -> Bounds
 
 
 def pooled_count(parts: Sequence[float], counts: Sequence[float]) -> float:
-    """Return the equivalent count of a sum of variances (Satterthwaite)."""
+    """Return the equivalent count for a sum of variances (Satterthwaite)."""
     total = sum(part**2 / count for part, count in zip(parts, counts, strict=True) if part > 0.0)
     return sum(parts) ** 2 / total
 
 
 def carriers_of(values: FloatArray) -> float:
-    """Return the effective number of values behind a variance: n over the kurtosis."""
+    """Return the effective number of values that determine a variance: n over the kurtosis."""
     squares = (values - values.mean()) ** 2
     fourth = float((squares**2).sum())
     return float(squares.sum()) ** 2 / fourth if fourth > 0.0 else 1.0
 
 
 def _df_of(carriers: float, n: int) -> float:
-    """Return the degrees of freedom of a variance of n values, given their effective number.
+    """Return the degrees of freedom of a variance from n values.
 
-    The relative variance of a variance is (κ − 1)/n, that of a chi-squared variable over its
-    degrees of freedom 2/df; κ is n over ``carriers``. At least 6 are returned.
+    The relative variance of a sample variance is (κ − 1)/n, and that of a chi-squared variable is
+    2/df; κ is n over ``carriers``. The result is at least 6.
     """
     return max(_FEWEST, 2.0 / (1.0 / carriers - 1.0 / n)) if carriers < n - 1e-9 else 2.0 * n
 
@@ -332,7 +333,7 @@ def _inverted(
 def _average_precision_interval(
     statistic: AveragePrecision, data: Columns, confidence: float
 ) -> Bounds:
-    """Return the interval with the jackknife variance; Boyd, Eng & Page (2013) for few rows."""
+    """Return the interval from the jackknife variance (Boyd, Eng & Page 2013 for few rows)."""
     left_out = statistic.leave_one_out(data)
     fewer = float(min(data.n_positive, data.n - data.n_positive))
     variance, df = 0.0, fewer - 1.0
@@ -346,11 +347,11 @@ def _average_precision_interval(
 
 
 def _recall_interval(statistic: RecallAtFpr, data: Columns, confidence: float) -> Bounds:
-    """Return the interval of the recall at a bounded false-positive rate.
+    """Return the interval for the recall at a bounded false-positive rate.
 
-    Two independent errors: which threshold has that rate (order statistics of the negatives), and
-    the recall above it. The ends are the extremes over all pairs of errors at a joint distance of
-    z, so that the jumps of tied scores count in full.
+    There are two independent errors: in the threshold (order statistics of the negatives) and in
+    the recall above it. The bounds are the extremes over all pairs of errors at a joint distance of
+    z, so that jumps at tied scores count in full.
     """
     groups, target = data.groups, statistic.target
     m, n = data.n_positive, data.n - data.n_positive
@@ -389,7 +390,7 @@ def _binomial_ranges(n: int, p: float, distances: FloatArray) -> list[tuple[int,
 
 
 def _threshold_interval(statistic: AtThreshold, data: Columns, confidence: float) -> Bounds:
-    """Return the interval of a share, or of a function of recall, FPR and prevalence."""
+    """Return the interval for a proportion, or for a function of recall, FPR and prevalence."""
     counts = data.confusion(statistic.threshold)
     tn, fp, fn, tp = (float(part) for part in (counts.tn, counts.fp, counts.fn, counts.tp))
     trials = {"positive": tp + fn, "negative": tn + fp, "predicted": tp + fp, "all": float(data.n)}
@@ -407,10 +408,10 @@ def propagated(
     rates: list[tuple[float, float]],
     confidence: float,
 ) -> tuple[float, float]:
-    """Propagate the score intervals of recall, false-positive rate and prevalence to a metric.
+    """Propagate the score intervals for recall, false-positive rate and prevalence to a metric.
 
-    Each rate in turn is set to the ends of its interval, with the others as observed. The resulting
-    changes of the metric, down and up, are combined as roots of their sums of squares.
+    Each rate is set to the bounds of its interval while the other rates keep their observed values.
+    The resulting downward and upward changes of the metric are combined as root sums of squares.
     """
     observed = [hits / trials for hits, trials in rates]
     squares = [0.0, 0.0]

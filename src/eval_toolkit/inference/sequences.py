@@ -1,9 +1,9 @@
-"""Confidence sequences: intervals of a mean that are valid at every sample size.
+"""Confidence sequences: intervals for a mean that are valid at every sample size.
 
 An interval for a fixed sample size is invalid under continuous monitoring with optional stopping:
 with enough looks it misses the mean almost surely. A confidence sequence contains the mean at *all*
 sample sizes with the stated confidence, so data may be inspected at any time, and sampling may stop
-for any reason and continue later.
+or resume for any reason.
 """
 
 import numpy as np
@@ -22,13 +22,13 @@ from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
 METHODS = ("betting", "empirical-bernstein", "beta-binomial")
 _BLOCK = 16
-"""Block size while all means are possible; grows as means are excluded, to fit the cache."""
+"""Initial block size; grows as means are excluded, to fit the cache."""
 _ROUNDING = 1e-9
 """Tolerance for values outside the bounds, relative to the range."""
 
 
 class ConfidenceSequence:
-    """Interval of the mean of bounded values that is valid at every sample size simultaneously.
+    """Interval for a mean of bounded values that holds simultaneously at all sample sizes.
 
     Parameters
     ----------
@@ -43,12 +43,12 @@ class ConfidenceSequence:
         values at the two bounds (right or wrong), and is narrower for fewer than about a hundred
         values.
     n_total : int, optional
-        Population size if the values are drawn without replacement in random order; the mean is
-        that of the population, and the interval has zero width once all are drawn. By default the
-        values are independent draws.
+        Population size if the values are drawn without replacement in random order; the interval is
+        for the population mean, and has zero width once all values are drawn. By default the values
+        are independent draws.
     running : bool, default True
-        Whether excluded values stay excluded, which keeps the confidence level and only narrows the
-        interval. Otherwise each interval depends on the values so far only.
+        Whether excluded means stay excluded, which preserves the confidence level and only narrows
+        the interval. Otherwise, each interval depends only on the data up to that point.
 
     Raises
     ------
@@ -57,11 +57,11 @@ class ConfidenceSequence:
 
     Notes
     -----
-    Values must be in random (exchangeable) order. Add dependent values (questions on one passage)
-    as a single value, e.g. their mean if groups have equal sizes.
+    Values must be in random (exchangeable) order. Combine dependent values (e.g. questions about
+    the same passage) into one value, such as their mean if groups have equal sizes.
 
-    If the values contradict every mean, which has a probability of at most 1 − confidence for
-    values in random order, the interval is the whole range from then on, as stated in ``reason``.
+    If the values contradict every possible mean, which has probability at most 1 − confidence for
+    values in random order, the interval becomes the whole range, as stated in ``reason``.
 
     References
     ----------
@@ -146,13 +146,13 @@ class ConfidenceSequence:
         Returns
         -------
         lower, upper : ndarray of shape (n,)
-            The interval after each value. The division of values into updates does not affect the
-            result.
+            The interval after each value. The result does not depend on how values are split into
+            updates.
 
         Raises
         ------
         InvalidInputError
-            If a value lies outside the bounds, is neither bound for "beta-binomial", or there are
+            If a value is outside the bounds, is neither bound for "beta-binomial", or there are
             more than ``n_total``.
         """
         x = self._checked(values)
@@ -193,7 +193,7 @@ class ConfidenceSequence:
         return x
 
     def _add(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the interval after each of some values, on the [0, 1] scale."""
+        """Return the interval after each value, on the [0, 1] scale."""
         low = self._below.add(x, self._high)
         high = 1.0 - self._above.add(1.0 - x, 1.0 - self._low)
         sums = np.cumsum(np.concatenate(([self._sum], x)))[1:]
@@ -229,7 +229,7 @@ def confidence_sequence(
     n_total: int | None = None,
     running: bool = True,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the interval of a mean after each value, simultaneously valid for all of them.
+    """Return intervals for a mean that hold simultaneously after each value.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def confidence_sequence(
     Returns
     -------
     lower, upper : ndarray of shape (n,)
-        The chance that the mean is ever outside is at most 1 − confidence.
+        The probability that the mean is ever outside is at most 1 − confidence.
 
     Raises
     ------

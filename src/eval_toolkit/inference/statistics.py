@@ -1,4 +1,4 @@
-"""Prepared statistics: metrics of this package, evaluated on 64 resamples at a time."""
+"""Metrics of this package, evaluated on 64 resamples at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from eval_toolkit import metrics
 from eval_toolkit._internal.validation import BoolArray, FloatArray, both_classes
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference.prepared import SCORED, Columns, Needs, Summand, Term
+from eval_toolkit.inference.columns import SCORED, Columns, Needs, Summand, Term
 from eval_toolkit.metrics.ranking import (
     average_precision_of,
     most_positives_at_fpr,
@@ -20,8 +20,8 @@ from eval_toolkit.metrics.ranking import (
 )
 
 if TYPE_CHECKING:
-    from eval_toolkit.inference.blocks import Block
     from eval_toolkit.inference.column_statistics import Statistic
+    from eval_toolkit.inference.resample_blocks import Block
     from eval_toolkit.metrics import ConfusionCounts
 
 MetricFn: TypeAlias = Callable[[Any, Any], float]
@@ -68,11 +68,11 @@ class AveragePrecision(_RankStatistic):
         return block.average_precision
 
     def leave_one_out(self, data: Columns) -> FloatArray | None:
-        """Return all n values in one pass: prefix and suffix sums over tie groups.
+        """Return all n values in one pass, using prefix and suffix sums over tie groups.
 
         With p, T = TP + FP and TP per tie group and P positives, AP = Σ p TP / T / P. Leaving out a
-        row of group h does not affect groups above h, and lowers T (and TP, for a positive) from h
-        on.
+        row of group h does not affect groups above h, and lowers T (and TP, for a positive) in
+        group h and below.
         """
         if _smaller_class(data) < 2:
             return None
@@ -164,8 +164,8 @@ class RecallAtFpr:
     def leave_one_out(self, data: Columns) -> FloatArray | None:
         """Return the distinct leave-one-out values with their frequencies.
 
-        Without one negative, the false-positive rate is over N − 1; if it is at or above the
-        threshold that allows one more false positive, another one is allowed.
+        Without one negative, the denominator of the false-positive rate is N − 1; if that negative
+        was above the threshold, another false positive is allowed.
         """
         if _smaller_class(data) < 2:
             return None
@@ -196,10 +196,10 @@ class ColumnMean:
     name: str
     summand: Summand
     function: Callable[..., float]
-    """The mean as a function of the columns it reads."""
+    """Function that computes the mean from the columns."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     of_labels: bool = False
-    """Whether a row's value depends on its label, as a loss does."""
+    """Whether a row's value depends on its label (as for losses)."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -213,10 +213,10 @@ class ColumnMean:
         return data[self.summand].astype(np.float64, copy=False)
 
     def range_on(self, data: Columns) -> tuple[float, float]:
-        """Return the range used for the interval of the mean.
+        """Return the value range for the interval.
 
-        The upper end for losses is the largest observed one or, if larger, the root mean square of
-        the losses with opposite labels (their maximum is unbounded for scores near 0 and 1).
+        For losses, the upper bound is the largest observed loss or, if larger, the root mean square
+        of the losses with flipped labels (their maximum is unbounded for scores near 0 and 1).
         """
         if not self.of_labels:
             return self.bounds
@@ -303,11 +303,11 @@ class AtThreshold:
 
     @property
     def is_share_of_fixed_rows(self) -> bool:
-        """Whether the denominator does not depend on the scorer, as for recall but not for precision."""
+        """Whether the denominator is independent of the scorer (recall, but not precision)."""
         return self.trials in ("positive", "negative", "all")
 
     def hits(self, labels: BoolArray, scores: FloatArray) -> FloatArray:
-        """Return 1 or 0 for rows in the denominator of a share, NaN for others."""
+        """Return 1 or 0 for rows in the denominator of a proportion, NaN for others."""
         of_cell = self.evaluate(*np.eye(4))  # one row that is tn, fp, fn, tp
         decided = scores >= self.threshold
         found: FloatArray = of_cell[2 * labels.astype(np.int64) + decided]
@@ -364,11 +364,11 @@ def is_statistic(thing: Any) -> bool:
 
 
 def statistic_for(metric: Any, data: Columns | None = None) -> Statistic:
-    """Return the prepared statistic of a metric; other callables are wrapped.
+    """Return the statistic for a metric; other callables are wrapped.
 
-    Recognises this package's metric functions, ``functools.partial`` objects of them whose keyword
-    arguments have a prepared form, statistics, and metric specs (objects with ``compute``), which
-    may have a ``statistic``.
+    Recognises this package's metric functions (also as ``functools.partial`` with supported keyword
+    arguments), statistics, and metric specs (objects with ``compute`` and optionally
+    ``statistic``).
 
     Examples
     --------

@@ -10,10 +10,12 @@ import numpy as np
 from eval_toolkit._internal.kernel import LANES
 from eval_toolkit._internal.validation import FloatArray, IntArray
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference.blocks import Block
 from eval_toolkit.inference.column_statistics import seconds_of
 from eval_toolkit.inference.distributions import negligible
-from eval_toolkit.inference.engine import (
+from eval_toolkit.inference.jackknife import jackknife_se
+from eval_toolkit.inference.plans import rows_plan
+from eval_toolkit.inference.resample_blocks import Block
+from eval_toolkit.inference.resampling import (
     MAX_DELETE_BLOCKS,
     Executor,
     Problem,
@@ -21,8 +23,6 @@ from eval_toolkit.inference.engine import (
     delete_blocks,
     spread,
 )
-from eval_toolkit.inference.jackknife import jackknife_se
-from eval_toolkit.inference.plans import rows_plan
 
 if TYPE_CHECKING:
     from eval_toolkit.inference.column_statistics import Statistic
@@ -38,12 +38,12 @@ def studentized_interval(
     n_resamples: int,
     executor: Executor | None = None,
 ) -> tuple[float, float]:
-    """Return θ − q_hi·SE and θ − q_lo·SE, q the quantiles of (θ_b − θ) / SE_b.
+    """Return θ − q_hi·SE and θ − q_lo·SE, where q are quantiles of (θ_b − θ) / SE_b.
 
-    SE is the standard deviation of the replicates; SE_b the jackknife standard error inside the
-    resample: closed-form leave-one-out where there is one, at most 192 left-out blocks otherwise.
-
-    Undefined if more than 5 % of the resamples have no standard error, or the plan draws groups.
+    SE is the standard deviation of the replicates, and SE_b the jackknife standard error within the
+    resample, from closed-form leave-one-out values if available, otherwise from at most 192
+    left-out blocks. Undefined if more than 5 % of the resamples have no standard error, or if the
+    plan draws groups.
     """
     if problem.plan.kind not in ("rows", "label-stratified"):
         raise UndefinedMetricError(
@@ -70,7 +70,7 @@ def studentized_interval(
 def _pivots(
     problem: Problem, scorer: int, row: int, point: float, n_resamples: int, firsts: Iterable[int]
 ) -> list[float]:
-    """Return (θ_b − θ) / SE_b of the resamples for which it is defined."""
+    """Return (θ_b − θ) / SE_b for the resamples on which it is defined."""
     statistic, view = problem.statistics[row], problem.views[scorer]
     counts = np.empty((problem.plan.count_rows(), LANES), dtype=np.uint8)
     order = problem.draw_order()

@@ -31,7 +31,7 @@ SurvivalMethod = Literal["log-log", "beta-product"]
 _ONE_GROUP = "only one group, so the variation between groups is unknown"
 _ALL_ALIKE = "no variation between groups; the variance between rows is used"
 _FEW = 20
-"""Rows or groups below which the log-log bounds may cover less than 93 % at 95 %."""
+"""Number of rows or groups below which 95 % log-log bounds may cover less than 93 %."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -55,42 +55,42 @@ class SurvivalCurve(Displayed):
     n_groups_at_risk: FloatArray
     """Effective number of independent groups at risk."""
     survival: FloatArray
-    """Survival from each time up to the next; 1 before the first time."""
+    """Survival from each time until the next; 1 before the first time."""
     ci_low: FloatArray
     """Pointwise lower bounds; the simultaneous coverage of the band is lower."""
     ci_high: FloatArray
     confidence: float
     method: str
     n_units: int
-    """Number of rows, including those without any observation."""
+    """Number of rows, including unobserved rows."""
     n_unobserved: int
-    """Number of rows that ended at time 0 or have zero weight."""
+    """Number of unobserved rows (time 0 or zero weight)."""
     n_groups: int | None
     """Number of observed independent groups; None if rows are independent."""
     reason: str = ""
-    """Reason why intervals are not the requested ones; empty if they are."""
+    """Reason if intervals are not as requested; otherwise empty."""
     _observed: Observed | None = field(default=None, repr=False)
     _asked: bool = field(default=False, repr=False)
     """Whether the method was requested explicitly."""
 
     @property
     def median(self) -> float | None:
-        """First time at which at most half survive; None if it is not reached."""
+        """First time at which survival is at most 1/2; None if it is never reached."""
         return self._first_at_most_half(self.survival)
 
     @property
     def median_low(self) -> float | None:
-        """Lower end of the median's interval: where the curve's lower bound falls to a half."""
+        """Lower bound of the median: first time at which the lower band is at most 1/2."""
         return self._first_at_most_half(self.ci_low)
 
     @property
     def median_high(self) -> float | None:
-        """Upper end of the median's interval; None where the upper bound stays above a half."""
+        """Upper bound of the median; None if the upper band stays above 1/2."""
         return self._first_at_most_half(self.ci_high)
 
     @property
     def median_reason(self) -> str:
-        """Reason why the median, or an end of its interval, is None; otherwise empty."""
+        """Reason if the median or one of its bounds is None; otherwise empty."""
         until = f"up to the last time observed, {self.times[-1]:g}"
         if self.median is None:
             return f"survival stays above 1/2 {until}"
@@ -99,26 +99,26 @@ class SurvivalCurve(Displayed):
         return ""
 
     def failure_by(self, time: float) -> BootstrapCI:
-        """Return the share that has failed by a time, with its interval.
+        """Return the probability of failure by a time, with an interval.
 
         Parameters
         ----------
         time : float
-            Positive, and not after the last observed time unless no unit was left.
+            Positive, and not after the last observed time unless every unit has failed by then.
 
         Returns
         -------
         BootstrapCI
-            Without resamples; never of zero width. `score_interval` for a simple share of
-            independent rows: none was censored before the time or not observed at all, none has a
-            weight, and no method was requested. Otherwise that of the curve.
+            Interval without resampling; never of zero width. Uses `score_interval` if the estimate
+            is a simple proportion of independent rows (none censored before the time, unobserved or
+            weighted) and no method was requested, otherwise the interval of the curve.
 
         Raises
         ------
         InvalidInputError
             If the time is not positive.
         UndefinedMetricError
-            If no unit was observed that long.
+            If no unit was observed until that time.
 
         Examples
         --------
@@ -153,22 +153,22 @@ class SurvivalCurve(Displayed):
         Returns
         -------
         BootstrapCI
-            In the unit of the times, inside [0, time]; symmetric on the logit scale of the mean
-            divided by ``time``.
+            Interval inside [0, time], in the unit of the times; symmetric on the logit scale of the
+            mean divided by ``time``.
 
         Raises
         ------
         InvalidInputError
             If the time is not positive.
         UndefinedMetricError
-            If no unit was observed that long.
+            If no unit was observed until that time.
 
         Notes
         -----
-        The area under the curve from 0 to ``time`` [1]_. Its variance is that of the influences of
-        the area, Greenwood's for independent rows. If all rows fail at one time u, or none does (u
-        = ``time``), it is 0, and the bounds are derived from those of the curve: survival up to u
-        is at least its lower bound, and survival after u at most its upper bound.
+        The area under the curve from 0 to ``time`` [1]_. The variance is computed from the
+        influences of the area (Greenwood's for independent rows). If all rows fail at the same time
+        u, or none does (u = ``time``), it is 0, and the bounds are derived from the curve: survival
+        up to u is at least its lower bound, and survival after u at most its upper bound.
 
         References
         ----------
@@ -252,17 +252,17 @@ def kaplan_meier(
     confidence: float = DEFAULT_CONFIDENCE,
     method: SurvivalMethod | None = None,
 ) -> SurvivalCurve:
-    """Estimate the survival function from possibly censored rows.
+    """Estimate the survival function from right-censored rows.
 
     Parameters
     ----------
     times : array-like of shape (n,)
-        Time of failure or last observation of each row: turns 1, 2, … or any positive number. 0
-        means that nothing was observed.
+        Time of failure or of the last observation of each row: turns 1, 2, … or any positive
+        number. 0 if nothing was observed.
     events : array-like of shape (n,)
         1 if the row failed at its time, 0 if it was censored.
     groups : array-like of shape (n,), optional
-        Group of each row: rollouts of one seed prompt, branches of one tree.
+        Group of each row, e.g. rollouts of the same seed prompt or branches of the same tree.
     weights : array-like of shape (n,), optional
         Weights, e.g. the probabilities of the paths of a tree. Only their ratios matter.
     confidence : float, default 0.95
@@ -282,26 +282,27 @@ def kaplan_meier(
         If the columns differ in length, a time or weight is negative, an event is neither 0 nor 1
         or is at time 0, or the confidence is not in (0, 1).
     UndefinedMetricError
-        If nothing was observed at all.
+        If no row was observed.
 
     Notes
     -----
-    The product-limit estimator [1]_. A row that ends at a time is at risk at that time, so without
-    censoring before t the estimate is a simple share.
+    The product-limit estimator [1]_. A row that ends at time t is at risk at t, so without earlier
+    censoring the estimate is a simple proportion.
 
     The variance of log survival is Greenwood's. With weights or groups it is the sum of squared
     influences, with groups summed over the rows of each group and multiplied by G/(G − 1) [2]_; for
     rows without weights this sum equals Greenwood's. Bounds are symmetric on the scale of log(−log
-    S) [3]_, with the normal quantile, or with groups Student's on G − 1 degrees of freedom. Groups
-    with a single row give the ungrouped curve except for this factor and quantile.
+    S) [3]_, with the normal quantile or, with groups, Student's quantile with G − 1 degrees of
+    freedom. Groups with a single row give the ungrouped curve except for this factor and quantile.
 
-    If the variance is zero, the bounds are exact for independent groups: with no event among
-    n groups at risk, failure is at most Clopper and Pearson's 1 − ((1 − confidence)/2)^(1/n); where
-    all have failed, the upper bound of survival is the beta product's [4]_, which is Clopper and
-    Pearson's where no row was censored. With unequal weights, n is Kish's effective number.
+    If the variance is zero, the bounds are exact for independent groups: with no event in n groups
+    at risk, the probability of failure is at most the Clopper-Pearson bound 1 − ((1 −
+    confidence)/2)^(1/n); if all groups have failed, the upper bound of survival is the beta-product
+    bound [4]_, which equals the Clopper-Pearson bound if no row was censored. With unequal weights,
+    n is Kish's effective number.
 
     With groups, the lower bound of survival is at most the bound without failures, so that one
-    failure among few groups does not look better than none.
+    failure in few groups does not look better than none.
 
     At 95 %, the log-log bounds cover at least 93 % for 20 to 200 rows or groups, including groups
     of five rows with correlation 0.3 and weighted trees (``tests/statistics``). Below 20, coverage
@@ -321,7 +322,7 @@ def kaplan_meier(
 
     Examples
     --------
-    Six rollouts of at most four turns; the second failed at turn 1, the last could not go on.
+    Six rollouts of at most four turns; the second failed at turn 1, and the last was cut off.
 
     >>> curve = kaplan_meier([4, 1, 3, 4, 4, 2], [0, 1, 1, 0, 0, 0])
     >>> curve.times.tolist(), curve.survival.round(3).tolist()
@@ -362,7 +363,7 @@ def kaplan_meier(
 
 
 def _reasons(seen: Observed, how: str, *, lonely: bool, alike: bool) -> list[str]:
-    """Return why the intervals differ from the requested ones."""
+    """Return the reasons if intervals are not as requested."""
     if lonely:
         return [_ONE_GROUP]
     found = [_ALL_ALIKE] if alike else []

@@ -1,4 +1,4 @@
-"""Difference between two arms in the share that failed by a given time, paired by unit."""
+"""Difference between two arms in the probability of failure by a given time."""
 
 import math
 
@@ -11,45 +11,45 @@ from eval_toolkit.inference.survival import SurvivalCurve
 from eval_toolkit.inference.survival_data import NO_VARIANCE, Observed, no_event_bound
 
 _PSEUDO_GROUPS = 2.0
-"""Uncorrelated pseudo-groups, added because unseen differences are possible."""
+"""Number of uncorrelated pseudo-groups that allow for unseen differences."""
 
 
 def survival_difference(a: SurvivalCurve, b: SurvivalCurve, *, at: float) -> PairedBootstrapCI:
-    """Compare the shares that have failed by a time, B − A, paired by common groups.
+    """Return the difference B − A in the probability of failure by a time, paired by group.
 
     Parameters
     ----------
     a, b : SurvivalCurve
-        Curves, made with ``groups`` if both arms have the same units (then the unit id is the
-        group, also for single rollouts); otherwise the arms are treated as independent.
+        Curves, estimated with ``groups`` if both arms have the same units (use unit ids as groups,
+        even for single rollouts); otherwise the arms are treated as independent.
     at : float
-        Time, observed in both arms.
+        Time, within the observed range of both arms.
 
     Returns
     -------
     PairedBootstrapCI
-        ``delta`` is B − A, ``value_a`` and ``value_b`` the two shares; ``method`` says whether the
-        arms were paired.
+        ``delta`` is B − A, and ``value_a`` and ``value_b`` are the probabilities; ``method`` states
+        whether the arms were paired.
 
     Raises
     ------
     InvalidInputError
         If only one curve has groups, or the curves differ in confidence.
     InvalidTypeError
-        If one is not a curve.
+        If an arm is not a `SurvivalCurve`.
     UndefinedMetricError
-        If an arm was not observed that long.
+        If an arm was not observed until that time.
 
     Notes
     -----
-    The intervals of the arms are combined by the method of variance estimates recovery [1]_: the
-    squared distances of each arm's bounds from its share are added, minus twice their product times
-    the correlation of the arms. This is the correlation of the groups' influences, 0 if an arm has
-    no variation. For 0/1 values the method is Newcombe's [2]_, who also reduces a positive
-    correlation, since few groups show too few differences: here by the factor G/(G + 2) for G
-    common groups. If no group differs, the bounds are at least as far from 0 as Clopper and
-    Pearson's bound for an event that does not occur in G groups. At 95 % the coverage is at least
-    92 %, but 90 % if fewer than three groups are expected to differ (``tests/statistics``).
+    The intervals for the arms are combined by the method of variance estimates recovery [1]_: the
+    squared distances of each arm's bounds from its estimate are added, minus twice their product
+    times the correlation of the arms. The correlation is computed from the groups' influences, and
+    is 0 if an arm does not vary. For 0/1 values this is Newcombe's method [2]_, which also reduces
+    a positive correlation because few groups show too few differences; here, the factor is G/(G +
+    2) for G common groups. If no group differs, the bounds are at least as far from 0 as the
+    Clopper-Pearson bound for an event that does not occur in G groups. At 95 % the coverage is at
+    least 92 %, but 90 % if fewer than three groups are expected to differ (``tests/statistics``).
 
     References
     ----------
@@ -103,7 +103,7 @@ def survival_difference(a: SurvivalCurve, b: SurvivalCurve, *, at: float) -> Pai
 
 
 def _shared(a: SurvivalCurve, b: SurvivalCurve, at: float) -> tuple[int, float, bool]:
-    """Return the number of shared groups, the arms' correlation, and whether no group differs."""
+    """Return the number of common groups, the correlation, and whether no group differs."""
     if a.n_groups is None or a._observed is None or b._observed is None:
         return 0, 0.0, False
     first, second = (

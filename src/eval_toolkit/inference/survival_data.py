@@ -1,4 +1,4 @@
-"""Kernels of survival curves: counts at every time, and influences of groups."""
+"""Computations for survival curves: counts at each time, and influences of groups."""
 
 import math
 from collections.abc import Iterator
@@ -23,17 +23,17 @@ class Observed:
     """Observed rows, and their counts at every distinct time."""
 
     at: IntArray
-    """Index into ``times`` of each row's time."""
+    """Index of each row's time in ``times``."""
     events: BoolArray
     weights: FloatArray
     codes: IntArray
-    """Group of each row; its own number where rows are independent."""
+    """Group of each row; the row number if rows are independent."""
     ids: NDArray[np.object_]
     """Group ids by code."""
     grouped: bool
     weighted: bool
     n_units: int
-    """Number of rows, including unobserved ones."""
+    """Number of rows, including unobserved rows."""
     times: FloatArray
     at_risk: FloatArray
     failed: FloatArray
@@ -50,7 +50,7 @@ class Observed:
         return int(np.searchsorted(self.times, time, side="right")) - 1
 
     def plain_share_of(self, time: float) -> int:
-        """Return the number of independent rows if survival is a simple share of them, else 0."""
+        """Return the number of rows if survival is a simple proportion, else 0."""
         early = ~self.events & (self.times[self.at] < time)
         if self.grouped or self.weighted or early.any() or len(self.at) < self.n_units:
             return 0
@@ -59,7 +59,7 @@ class Observed:
     def worth(self, time: float) -> float:
         """Return the effective number of independent groups at risk at a time.
 
-        Kish's effective number of the groups' weights: their number if weights are equal.
+        Kish's effective number, which is the number of groups if weights are equal.
         """
         there = self.times[self.at] >= time
         of_groups = np.bincount(self.codes[there], self.weights[there])
@@ -79,7 +79,7 @@ class Observed:
         return np.concatenate(parts)
 
     def _surprises(self, *, by_row: bool) -> Iterator[FloatArray]:
-        """Yield, by time and group, the events minus the expected events, divided by the survivors."""
+        """Yield observed minus expected events by time and group, divided by the survivors."""
         m = len(self.times)
         survivors = self.at_risk - self.failed
         # Where no unit survives, what is observed is what was expected, row by row.
@@ -164,7 +164,7 @@ def _weights(weights: ArrayLike, n: int) -> FloatArray:
 
 
 def _log_log_bounds(survival: float, variance: float, factor: float) -> tuple[float, float]:
-    """Return bounds that are symmetric on the log(−log S) scale, for S in (0, 1)."""
+    """Return bounds symmetric on the log(−log S) scale, for S in (0, 1)."""
     log = math.log(survival)
     reach = min(factor * math.sqrt(variance) / -log, _LARGEST_EXPONENT)
     # Avoid overflow of exp; the bound is then 0.
@@ -173,22 +173,23 @@ def _log_log_bounds(survival: float, variance: float, factor: float) -> tuple[fl
 
 
 def logit_bounds(share: float, se: float, factor: float) -> tuple[float, float]:
-    """Return bounds that are symmetric on the logit scale, for shares strictly in (0, 1)."""
+    """Return bounds symmetric on the logit scale, for proportions strictly in (0, 1)."""
     centre, reach = math.log(share / (1.0 - share)), factor * se / (share * (1.0 - share))
     low, high = ((1.0 + math.tanh(x / 2.0)) / 2.0 for x in (centre - reach, centre + reach))
     return low, high
 
 
 def no_event_bound(n: float, confidence: float) -> float:
-    """Return Clopper and Pearson's upper bound after n independent units without an event."""
+    """Return the Clopper-Pearson upper bound for no event in n independent units."""
     return 1.0 - ((1.0 - confidence) / 2.0) ** (1.0 / n) if n > 0.0 else 1.0
 
 
 def beta_product_bounds(seen: Observed, place: int, confidence: float) -> tuple[float, float]:
     """Return the beta-product bounds at a time; a group counts as one row.
 
-    Without censoring, the product of the beta variables is a beta variable, and the bounds are
-    Clopper and Pearson's; otherwise it is approximated by a beta with the same mean and variance.
+    Without censoring, the product of the beta variables is a beta variable, and the bounds are the
+    Clopper-Pearson bounds; otherwise it is approximated by a beta variable with the same mean and
+    variance.
     """
     scale = seen.worth(0.0) / float(seen.at_risk[0])
     failed = seen.failed[: place + 1] * scale
@@ -224,7 +225,7 @@ def _few_groups(seen: Observed) -> float:
 
 
 def log_variances(seen: Observed) -> tuple[FloatArray, bool]:
-    """Return the variance of log survival at every time, and whether groups are all alike."""
+    """Return the variance of log survival at each time, and whether all groups are identical."""
     if not seen.grouped and not seen.weighted:
         survivors = seen.at_risk - seen.failed
         terms = np.divide(seen.hazard, survivors, out=np.zeros_like(survivors), where=survivors > 0)
@@ -254,10 +255,10 @@ def without_events(seen: Observed, time: float, confidence: float) -> float:
 def log_log_band(
     seen: Observed, variances: FloatArray, confidence: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper bounds at every time; exact ones where survival is 1 or 0.
+    """Return the bounds at each time; exact if survival is 1 or 0.
 
-    With groups the lower bound is at most the one without a failure: a failure among many rows of
-    few groups must not raise it.
+    With groups, the lower bound is at most the bound without failures: a failure in one of few
+    large groups must not raise it.
     """
     reach = factor(seen, confidence)
     pairs = []

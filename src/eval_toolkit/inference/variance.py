@@ -1,4 +1,4 @@
-"""Variance components of items, attempts, prompts and seeds, and allocation of further samples."""
+"""Variance components of items, attempts, prompts and seeds, and allocation of samples."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -59,18 +59,18 @@ class VarianceComponents(Displayed):
     """
 
     components: Mapping[str, float]
-    """Variance by source: "item", each factor, "item × factor", …, "attempt" (the rest)."""
+    """Variance by source: "item", each factor, "item × factor", …, "attempt" (residual)."""
     levels: Mapping[str, int]
     """Number of items, levels of each factor, and attempts per combination (rounded)."""
     mean: float
     n_values: int
     balanced: bool
     reason: str = ""
-    """Components set to zero, and sources that could not be separated."""
+    """Components that were set to zero, and sources that could not be separated."""
 
     @property
     def shares(self) -> dict[str, float]:
-        """Each source's share of the variance of a single value."""
+        """Fraction of a single value's variance, by source."""
         total = sum(self.components.values())
         return {name: value / total for name, value in self.components.items()} if total else {}
 
@@ -80,9 +80,10 @@ class VarianceComponents(Displayed):
         Parameters
         ----------
         levels : mapping of str to int, optional
-            Numbers of "item", "attempt" and levels of each factor; by default those of the data.
+            Number of items ("item"), attempts ("attempt") and levels of each factor; by default as
+            in the data.
         fixed : collection of str, optional
-            Factors whose levels are exhaustive, not a sample: their own variance is excluded.
+            Factors whose levels are exhaustive instead of a sample; their own variance is excluded.
 
         Returns
         -------
@@ -124,7 +125,7 @@ class VarianceComponents(Displayed):
         Parameters
         ----------
         levels : mapping of str to int, optional
-            Design to start from; by default that of the data.
+            Design to extend; by default as in the data.
         costs : mapping of str to float, optional
             Cost of one "request" (1 by default), and additional costs of one "item", "attempt" or
             factor level (0 by default).
@@ -134,7 +135,7 @@ class VarianceComponents(Displayed):
         Returns
         -------
         tuple of Purchase
-            The best first.
+            Additions, best first.
 
         Raises
         ------
@@ -143,7 +144,8 @@ class VarianceComponents(Displayed):
 
         Examples
         --------
-        Three items tried twice: another item is worth more than another attempt at all of them.
+        Two attempts at three items: another item reduces the error more than another attempt at
+        each item.
 
         >>> parts = variance_components([1, 1, 0, 0, 1, 0], ["a", "a", "b", "b", "c", "c"])
         >>> [buy.what for buy in parts.next_buys()]
@@ -210,13 +212,13 @@ def variance_components(
     items : array-like of shape (n,)
         Item of each value.
     factors : mapping of name to array-like of shape (n,), optional
-        Factors varied across items: prompt template, seed, judge. Each is treated as a random
-        sample of levels.
+        Factors crossed with items, e.g. prompt template, seed or judge. Levels are treated as a
+        random sample.
 
     Returns
     -------
     VarianceComponents
-        Variance by source, with methods for the standard error of other designs and for the most
+        Variance by source; its methods return the standard error of other designs and the most
         useful additions.
 
     Raises
@@ -229,11 +231,11 @@ def variance_components(
 
     Notes
     -----
-    Henderson's first method [1]_: the sums of squares of the means of each source are set equal to
-    their expectations under crossed random effects. Unbiased, whether or not the design is
-    balanced; for a balanced one it is the analysis of variance. Negative estimates of components
-    are set to zero, as stated in ``reason``. Interactions of two sources are separate components if
-    combinations have several values, otherwise part of "attempt".
+    Henderson's first method [1]_ equates the sums of squares of each source's means with their
+    expectations under crossed random effects. It is unbiased for balanced and unbalanced designs,
+    and equals the analysis of variance for balanced designs. Negative estimates are set to zero, as
+    stated in ``reason``. Two-way interactions are separate components if combinations have several
+    values, and otherwise part of "attempt".
 
     References
     ----------
@@ -307,7 +309,7 @@ def _factors(factors: Mapping[str, ArrayLike], n: int, items: IntArray) -> dict[
 
 
 def _crossed(parts: list[IntArray]) -> IntArray:
-    """Return a code for each combination of levels that occurs."""
+    """Return a code for each observed combination of levels."""
     codes = parts[0]
     for part in parts[1:]:
         codes = np.unique(codes * (int(part.max()) + 1) + part, return_inverse=True)[1]
@@ -315,7 +317,7 @@ def _crossed(parts: list[IntArray]) -> IntArray:
 
 
 def _add_interactions(sources: dict[str, IntArray], n: int) -> list[str]:
-    """Add the interactions of sources with repeated combinations; report the others."""
+    """Add interactions with repeated combinations; report the others."""
     merged = []
     for (name, part), (other, codes) in combinations(tuple(sources.items()), 2):
         both = _crossed([part, codes])
@@ -351,6 +353,6 @@ def _solve(x: FloatArray, sources: dict[str, IntArray]) -> FloatArray:
 
 
 def _overlap(part: IntArray, other: IntArray, size: FloatArray) -> float:
-    """Return Σ over levels of ``part`` of Σ over levels of ``other`` of n² / n of the former."""
+    """Return the sum of n(part, other)² / n(part) over all combinations of levels."""
     pairs, counts = np.unique(part * (int(other.max()) + 1) + other, return_counts=True)
     return float((counts**2 / size[pairs // (int(other.max()) + 1)]).sum())

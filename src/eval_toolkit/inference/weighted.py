@@ -1,7 +1,7 @@
-"""Intervals of metrics with sample weights.
+"""Intervals for metrics with sample weights.
 
-Shares and means have closed forms from linearised values; other metrics use the rescaling bootstrap
-of Rao and Wu.
+Proportions and means have closed forms from linearised values; other metrics use the rescaling
+bootstrap of Rao and Wu.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
-from eval_toolkit.inference.assemble import MAX_UNDEFINED, finite
 from eval_toolkit.inference.bootstrap import bootstrap_ci
+from eval_toolkit.inference.bootstrap_intervals import MAX_UNDEFINED, finite
 from eval_toolkit.inference.calibration_intervals import WEIGHTED_REASON, calibration_statistic
 from eval_toolkit.inference.column_statistics import Statistic
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.distributions import ROUNDING, critical_value
 from eval_toolkit.inference.mean_intervals import effective_trials, mean_interval
 from eval_toolkit.inference.plans import MIN_UNITS
-from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.prevalence_shift import rates_interval
 from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES, BootstrapCI
@@ -44,7 +44,7 @@ from eval_toolkit.metrics.cumulative import score_groups
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
 _HEAVIER = 2.0
-"""Ratio of mean class weights from which negatives count as heavy in a PR-AUC."""
+"""Ratio of mean class weights above which negatives count as heavy in a PR-AUC."""
 
 WeightedFn = Callable[[BoolArray, FloatArray, FloatArray], float]
 
@@ -62,7 +62,7 @@ def weighted_ci(
     seed: SeedLike = None,
     rng: SeedLike = None,
 ) -> BootstrapCI:
-    """Return an interval for a metric with sample weights.
+    """Return a confidence interval for a metric with sample weights.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def weighted_ci(
     y_score : array-like of shape (n,)
         Scores; higher means more positive.
     metric : callable or metric spec
-        Metric that accepts ``sample_weight``, such as this package's functions and specs.
+        Metric that accepts ``sample_weight``, such as the functions and specs of this package.
     sample_weight : array-like of shape (n,)
         Weight of each row: the number of population rows it represents, up to a factor.
     groups : array-like of shape (n,), optional
@@ -84,9 +84,9 @@ def weighted_ci(
     Returns
     -------
     BootstrapCI
-        ``method`` is "wilson, weights" for shares at a threshold, "score, propagated, weights" for
-        functions of several of them, "gaffke, weights" for means of losses, and "score, Rao-Wu" or
-        "t, Rao-Wu" for others. With equal weights and no strata it is what `bootstrap_ci` returns.
+        ``method`` is "wilson, weights" for proportions at a threshold, "score, propagated, weights"
+        for functions of several of them, "gaffke, weights" for means of losses, and "score, Rao-Wu"
+        or "t, Rao-Wu" for others. With equal weights and no strata, same as `bootstrap_ci`.
 
     Raises
     ------
@@ -96,24 +96,25 @@ def weighted_ci(
     InvalidTypeError
         If the metric does not accept weights.
     UndefinedMetricError
-        If the metric is undefined for the data, has fewer than 3 effective rows (of each class, for
-        metrics of both classes), or is a calibration error and the weights differ.
+        If the metric is undefined for the data, there are fewer than 3 effective rows (of each
+        class, for metrics of both classes), or the metric is a calibration error and the weights
+        differ.
 
     Notes
     -----
-    A weighted share or mean has the variance of the unweighted mean of its linearised values ``m +
-    w_i (x_i − m) / w̄``. For a share v with variance s², the effective number of rows is ``v (1 −
-    v) / s²``, times (z/t)², and at most Kish's ``(Σw)² / Σw²`` of the rows in its denominator [1]_
-    [2]_; s² includes one more row, of the largest weight, at the bound [3]_. A mean of losses gets
-    the `mean_interval` of the linearised values, where an unseen loss has the largest weight. The
-    interval of a precision, and of a PR-AUC with negatives at least twice as heavy as positives,
-    includes the values implied by the intervals of recall and false-positive rate. Rows of weight 0
-    have no influence.
+    A weighted proportion or mean has the variance of the unweighted mean of its linearised values
+    ``m + w_i (x_i − m) / w̄``. For a proportion v with variance s², the effective number of rows is
+    ``v (1 − v) / s²``, times (z/t)², and at most Kish's ``(Σw)² / Σw²`` of the rows in its
+    denominator [1]_ [2]_; s² includes one more row, of the largest weight, at the bound [3]_. A
+    mean of losses gets the `mean_interval` of the linearised values, where an unseen loss has the
+    largest weight. The interval for precision, or for PR-AUC with negatives at least twice as heavy
+    as positives, includes the values implied by the intervals for recall and false-positive rate.
+    Rows of weight 0 have no influence.
 
-    For other metrics, and for functions of several shares with groups, n_h − 1 of the n_h units of
-    a stratum are drawn with replacement in each replicate, and the weights of a unit drawn r times
-    are multiplied by ``r n_h / (n_h − 1)`` [4]_. Kish's effective number of units of the smaller
-    class takes the place of the number of rows without weights.
+    For other metrics, and for functions of several proportions with groups, n_h − 1 of the n_h
+    units of a stratum are drawn with replacement in each replicate, and the weights of a unit drawn
+    r times are multiplied by ``r n_h / (n_h − 1)`` [4]_. Kish's effective number of units of the
+    smaller class replaces the number of rows.
 
     References
     ----------
@@ -215,7 +216,7 @@ class _Sample:
         return Columns.scored(self.labels, self.scores)
 
     def in_canonical_order(self) -> "_Sample":
-        """Return the rows ordered by content, and units by appearance, for reproducible draws."""
+        """Return the rows in canonical order, for reproducible draws."""
         order = np.lexsort((self.weights, self.scores, self.labels))
         _, first, inverse = np.unique(self.units[order], return_index=True, return_inverse=True)
         appearing = np.argsort(first, kind="stable")
@@ -234,9 +235,9 @@ class _Sample:
         return _kish(np.bincount(self.units, weights).astype(np.float64))
 
     def linearised(self, values: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return linearised values whose unweighted mean is the weighted mean.
+        """Return linearised values; their unweighted mean is the weighted mean.
 
-        Deviations of units are from the mean of their stratum, scaled for its n_h − 1 degrees of
+        Unit deviations are centred within each stratum and scaled for its n_h − 1 degrees of
         freedom.
         """
         mean = float(np.average(values, weights=weights))
@@ -287,7 +288,7 @@ def _closed(
 def _from_rates(
     statistic: AtThreshold, sample: _Sample, value: float, confidence: float
 ) -> tuple[float, float]:
-    """Return the bounds implied by the intervals of recall, false-positive rate and prevalence."""
+    """Return the bounds implied by the intervals for recall, FPR and prevalence."""
     decided = (sample.scores >= statistic.threshold).astype(np.float64)
     rates = []
     for hits in (
@@ -302,16 +303,16 @@ def _from_rates(
 
 
 def _counted(hits: FloatArray, sample: _Sample) -> FloatArray:
-    """Return the weights of the rows in the denominator of a share, 0 for others."""
+    """Return the weights of the rows in the denominator of a proportion, 0 for others."""
     return np.where(np.isnan(hits), 0.0, sample.weights)
 
 
 def _effective_trials(hits: FloatArray, sample: _Sample, confidence: float) -> tuple[float, float]:
-    """Return the effective number of rows of a weighted share, for the lower and upper end.
+    """Return the effective number of rows for the bounds of a weighted proportion.
 
-    The variance includes one more row of the largest weight at the bound (Fay & Feuer 1997),
-    because unseen rows may be heavy. Without any variance, the number is about the total weight
-    over the largest.
+    The variance includes one additional row of the largest weight at the bound (Fay & Feuer 1997),
+    because unseen rows may be heavy. If the variance is zero, the result is about the total weight
+    over the largest weight.
     """
     n, weights = len(hits), _counted(hits, sample)
     values = sample.linearised(np.nan_to_num(hits), weights)
@@ -336,7 +337,7 @@ def _effective_trials(hits: FloatArray, sample: _Sample, confidence: float) -> t
 
 
 def _mean_interval(statistic: ColumnMean, sample: _Sample, confidence: float) -> Bounds:
-    """Return the interval of the linearised losses; an unobserved one has the largest weight."""
+    """Return the interval for linearised losses; an unseen loss has the largest weight."""
     _enough(sample.weights, sample, statistic.name)
     losses = statistic.of_rows(sample.data)
     values = sample.linearised(losses, sample.weights)
@@ -386,7 +387,7 @@ def _drawn(
     effective: float,
     confidence: float,
 ) -> Bounds:
-    """Return the interval based on the variance of the replicates."""
+    """Return the interval from the variance of the replicates."""
     variance = float(np.var(replicates, ddof=1))
     df = max(1.0, min(effective - 1.0, len(sample.stratum) - len(np.unique(sample.stratum))))
     if np.isfinite(bounds).all():
@@ -397,9 +398,9 @@ def _drawn(
 
 
 def _with_rates(found: Bounds, sample: _Sample, confidence: float) -> Bounds:
-    """Return the interval of an average precision, widened if negatives have large weights.
+    """Return the interval for average precision, widened if negatives have large weights.
 
-    An unseen negative among the top ranks may then outweigh many positives.
+    An unseen top-ranked negative may then outweigh many positives.
     """
     labels, weights = sample.labels, sample.weights
     if weights[~labels].mean() < _HEAVIER * weights[labels].mean():
@@ -477,12 +478,12 @@ def _enough(weights: FloatArray, sample: _Sample, name: str) -> None:
     effective = sample.effective(weights)
     if effective < MIN_CLASS - 1e-9:
         raise UndefinedMetricError(
-            f"{effective:.3g} effective rows; an interval of {name} needs at least {MIN_CLASS}"
+            f"{effective:.3g} effective rows; an interval for {name} needs at least {MIN_CLASS}"
         )
 
 
 def _effective(sample: _Sample, name: str) -> float:
-    """Return Kish's effective number of units of the smaller class; raise if it is too small."""
+    """Return Kish's effective number of units of the smaller class; raise if too small."""
     found = []
     for which, mask in (("positive", sample.labels), ("negative", ~sample.labels)):
         if not mask.any():
@@ -490,7 +491,7 @@ def _effective(sample: _Sample, name: str) -> float:
         effective = sample.effective(np.where(mask, sample.weights, 0.0))
         if effective < MIN_CLASS - 1e-9:
             raise UndefinedMetricError(
-                f"{effective:.3g} effective {which} rows; an interval of {name} needs at least "
+                f"{effective:.3g} effective {which} rows; an interval for {name} needs at least "
                 f"{MIN_CLASS} of each class"
             )
         found.append(effective)
@@ -498,7 +499,7 @@ def _effective(sample: _Sample, name: str) -> float:
 
 
 def _factors(generator: "np.random.Generator", stratum: IntArray, n_resamples: int) -> Any:
-    """Yield the factors of the units' weights, one replicate at a time."""
+    """Yield the weight factors of the units for each replicate."""
     members = [np.flatnonzero(stratum == code) for code in np.unique(stratum)]
     for _ in range(n_resamples):
         factor = np.empty(len(stratum))

@@ -1,4 +1,4 @@
-"""Leakage checks: find, report and drop rows shared between splits.
+"""Leakage checks: find, report and drop rows that leak between splits.
 
 A check takes named splits and returns a `LeakageFinding`. Built-in checks have stable codes
 (`LEAKAGE_CODES`), documented in ``docs/leakage``.

@@ -1,4 +1,4 @@
-"""Shared code of the built-in checks: selection and order of splits, and copies of rows."""
+"""Shared code of the built-in checks: selecting and ordering splits, and copies of rows."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -55,12 +55,12 @@ class BuiltInCheck:
 def nothing_found(
     check: BuiltInCheck, severity: Severity, evidence: dict[str, Any], message: str
 ) -> LeakageFinding:
-    """Return the finding of a check that found nothing."""
+    """Return an empty finding."""
     return check.finding(severity, {}, evidence, message, 0)
 
 
 def count(n: int, what: str) -> str:
-    """Return a count with its noun: ``1 row``, ``2 rows``, ``3 copies``."""
+    """Return a count with a noun: ``1 row``, ``2 rows``, ``3 copies``."""
     many = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
     return f"1 {what}" if n == 1 else f"{n or 'no'} {many}"
 
@@ -90,7 +90,7 @@ def names_tuple(names: Sequence[str] | None, argument: str) -> tuple[str, ...] |
 def chosen_splits(
     splits: Mapping[str, Any], names: Sequence[str] | None, check: str
 ) -> dict[str, EvalSlice]:
-    """Return the named splits (by default all) in the order of the mapping."""
+    """Return the named splits (all by default) in the order of the mapping."""
     if not isinstance(splits, Mapping):
         raise InvalidTypeError(
             f"`splits` is a {type(splits).__name__}; pass a dict of split name to EvalSlice"
@@ -111,16 +111,16 @@ def chosen_splits(
 
 
 def in_order(splits: Mapping[str, EvalSlice], train_split: str) -> dict[str, EvalSlice]:
-    """Return the splits in order of precedence: the training split first, if there is one.
+    """Return the splits in order of precedence, starting with the training split.
 
-    The copy in the first split is kept.
+    Copies in the first split are kept.
     """
     first = {train_split: splits[train_split]} if train_split in splits else {}
     return first | dict(splits)
 
 
 def texts_of(split: str, part: EvalSlice, check: str) -> list[str]:
-    """Return the features of a split as strings; raise for the first that is not a string."""
+    """Return the features of a split as strings; raise for non-string features."""
     if not isinstance(part.feature_col, str):
         raise InvalidTypeError(
             f"split {split!r} has several feature columns; {check} compares texts "
@@ -140,7 +140,7 @@ def texts_of(split: str, part: EvalSlice, check: str) -> list[str]:
 
 @dataclass(slots=True)
 class Copies:
-    """Rows to drop and the rows that they duplicate, by split."""
+    """Rows to drop and the rows they duplicate, by split."""
 
     within: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     """By split: (row to drop, kept row of the same split)."""
@@ -165,7 +165,7 @@ class Copies:
         return {split: sorted(found) for split, found in rows.items()}
 
     def evidence(self, within_key: str) -> dict[str, Any]:
-        """Return the numbers of copies, and lists of the first ones."""
+        """Return the numbers of copies, and lists of the first copies."""
         within = {split: sorted(pairs) for split, pairs in self.within.items()}
         across = {split: sorted(triples) for split, triples in self.across.items()}
         listed = [
@@ -192,7 +192,7 @@ class Copies:
         severities: tuple[Severity, Severity],
         evidence: dict[str, Any] | None = None,
     ) -> LeakageFinding:
-        """Return the finding; ``severities`` are those of copies within and across splits."""
+        """Return the finding; ``severities`` apply to copies within and across splits."""
         drop = self.drop_indices()
         known = self.evidence(within_key) | (evidence or {})
         n = sum(map(len, drop.values()))
@@ -230,7 +230,7 @@ class EqualRows:
         return codes
 
     def rows_by_split(self, at: NDArray[Any]) -> dict[str, list[int]]:
-        """Return the selected rows by split; ``at`` holds positions or a mask."""
+        """Return the selected rows by split; ``at`` contains positions or a mask."""
         owner, row = self.owner[at], self.row[at]
         found = {split: row[owner == place] for place, split in enumerate(self.splits)}
         return {split: rows.tolist() for split, rows in found.items() if len(rows)}
@@ -250,8 +250,8 @@ def equal_rows(keys: Mapping[str, Sequence[Hashable]]) -> EqualRows:
 def _codes(keys: list[Hashable]) -> IntArray:
     """Return, for each row, the first row with the same key.
 
-    Only rows with a repeated hash are compared by key: most rows are unique, and sorting hashes is
-    cheaper than a dict of a million texts.
+    Only rows with a repeated hash are compared by key, because sorting hashes is cheaper than a
+    dict of a million strings.
     """
     hashes = np.fromiter(map(hash, keys), dtype=np.int64, count=len(keys))
     _, places, counts = np.unique(hashes, return_inverse=True, return_counts=True)
@@ -272,9 +272,8 @@ def _first(codes: IntArray) -> IntArray:
 def bucket_copies(keys: Mapping[str, Sequence[Hashable]], scope: Scope) -> Copies:
     """Return the rows that share a key with an earlier row.
 
-    Splits are in order of precedence. Among rows with equal keys, each split keeps its first row
-    for comparisons within the split, and the first split keeps its rows for comparisons across
-    splits.
+    Splits are in order of precedence. Of rows with equal keys, the first row of each split is kept
+    within the split, and the rows of the first split are kept across splits.
     """
     rows = equal_rows(keys)
     first, first_in_split = _first(rows.code), _first(rows.code_within())

@@ -1,4 +1,4 @@
-"""Label conflicts: equal texts with different labels."""
+"""Label conflicts: equal rows with different labels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ from eval_toolkit.slices import EvalSlice
 
 @dataclass(frozen=True, slots=True)
 class LabelConflictCheck(BuiltInCheck):
-    """LK005: rows that are equal as in `ExactDuplicateCheck` but have different labels.
+    """LK005: rows that are duplicates (see `ExactDuplicateCheck`) but have different labels.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class LabelConflictCheck(BuiltInCheck):
 
     Notes
     -----
-    All rows of a conflict are dropped, because the correct label is unknown.
+    All conflicting rows are dropped, because the correct label is unknown.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class LabelConflictCheck(BuiltInCheck):
         validation.choice(self.scope, "scope", SCOPES)
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the conflicts; ``evidence["conflicts"]`` lists rows and labels of the first ones."""
+        """Return the conflicts; ``evidence["conflicts"]`` lists the first rows and labels."""
         parts = chosen_splits(splits, self.target_splits, self.name)
         rows = equal_rows({split: exact_keys(split, part) for split, part in parts.items()})
         labels = np.concatenate([np.zeros(0, np.int64), *(part.y_true for part in parts.values())])
@@ -86,7 +86,7 @@ class LabelConflictCheck(BuiltInCheck):
 
 
 def _has(codes: IntArray, chosen: BoolArray) -> BoolArray:
-    """Return, for each code, whether a selected row has it."""
+    """Return whether a selected row has each code."""
     has = np.zeros(int(codes.max(initial=-1)) + 1, dtype=np.bool_)
     has[codes[chosen]] = True
     return has

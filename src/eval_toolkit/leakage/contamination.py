@@ -32,7 +32,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NgramCounts:
-    """Number of n-grams per text, and number of those that occur in the reference."""
+    """Number of n-grams per text, and number found in the reference."""
 
     n_grams: tuple[int, ...]
     n_found: tuple[int, ...]
@@ -49,14 +49,14 @@ class NgramContaminationCheck(BuiltInCheck):
     Parameters
     ----------
     reference : path, list of texts, list of Path, iterator, or callable
-        Reference corpus. A str or Path is a file or glob: a ``.txt`` file (also ``.gz``) is a
-        single text; from CSV, TSV, JSONL and Parquet files, the column ``reference_col`` is read. A
-        list of str is a list of texts. Iterators are read into memory; for a large corpus pass a
-        file, or a function that returns a new iterator.
+        Reference corpus. A str or Path is a file or glob: a ``.txt`` file (optionally ``.gz``) is a
+        single document; CSV, TSV, JSONL and Parquet files provide the column ``reference_col``. A
+        list of str is a list of documents. Iterators are read into memory; for a large corpus, pass
+        a file or a function that returns a new iterator.
     n : int, default 13
         Length of the n-grams.
     threshold : float, default 0.5
-        Minimum share of a row's n-grams found in the reference, in (0, 1].
+        Minimum fraction of a row's n-grams found in the reference, in (0, 1].
     target_splits : sequence of str, optional
         Splits to check; all by default.
     severity : {"error", "warning", "info"}, default "error"
@@ -76,9 +76,9 @@ class NgramContaminationCheck(BuiltInCheck):
     Notes
     -----
     Words are compared after NFKC normalisation, in lower case and without punctuation. The n-grams
-    of the rows are kept in memory while the reference is streamed, so its size does not matter.
-    They are compared without hashing, so there are no false matches. Rows shorter than n are
-    counted in the evidence but not checked; choose a smaller n for them.
+    of the rows are kept in memory while the reference is streamed, so the reference may be of any
+    size. N-grams are compared without hashing, so there are no false matches. Rows shorter than n
+    are counted in the evidence but not checked; use a smaller n for them.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class NgramContaminationCheck(BuiltInCheck):
             object.__setattr__(self, "reference", list(self.reference))
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the rows found in the reference; ``evidence`` contains the shares."""
+        """Return the rows found in the reference; ``evidence`` contains the matching fractions."""
         parts = chosen_splits(splits, self.target_splits, self.name)
         places = {
             (split, row): text
@@ -156,13 +156,13 @@ class NgramContaminationCheck(BuiltInCheck):
         aside = f"; {count(short, 'row')} shorter than one {what} not checked" if short else ""
         share = f"{self.threshold:.0%} of the {what}s in the reference"
         if not flagged:
-            told = f"no row has {share}{aside}"
-            return nothing_found(self, self.severity, evidence, told)
+            message = f"no row has {share}{aside}"
+            return nothing_found(self, self.severity, evidence, message)
         message = f"{count(len(flagged), 'row')} with at least {share}{aside}"
         return self.finding(self.severity, drop, evidence, message, len(flagged))
 
     def counts(self, texts: Sequence[str]) -> "NgramCounts":
-        """Return the number of n-grams per text, and the number of those in the reference.
+        """Return the number of n-grams per text, and the number found in the reference.
 
         Parameters
         ----------
@@ -198,7 +198,7 @@ class NgramContaminationCheck(BuiltInCheck):
         )
 
     def _search(self, wanted: set[str]) -> tuple[set[str], int]:
-        """Return the n-grams that occur in the reference, and the number of reference texts."""
+        """Return the n-grams found in the reference, and the number of reference documents."""
         found: set[str] = set()
         n_texts = n_grams = 0
         for text in self._texts():

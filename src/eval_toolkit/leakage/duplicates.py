@@ -1,4 +1,4 @@
-"""Checks for duplicate rows under several notions of equality, within and across splits."""
+"""Checks for duplicate rows within and across splits, under several notions of equality."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -67,8 +67,8 @@ class ExactDuplicateCheck(_CopyCheck):
     scope : {"both", "within", "across"}, default "both"
         Whether to look for copies within splits, across splits, or both.
     train_split : str, default "train"
-        Split whose copy is kept across splits (the first split if it does not exist); copies in
-        other splits are dropped.
+        Split whose copy is kept (the first split if it does not exist); copies in other splits are
+        dropped.
     severity_across : {"error", "warning", "info"}, default "error"
         Severity of copies across splits.
     normalize : bool, default True
@@ -77,8 +77,8 @@ class ExactDuplicateCheck(_CopyCheck):
     Notes
     -----
     Texts are compared after `eval_toolkit.text_dedup.normalize_text_for_dedup` (NFC, lower case,
-    whitespace collapsed); other features (numbers, lists, several columns) by value, with missing
-    values equal to each other. Rows are hashed into buckets, not compared pairwise.
+    whitespace collapsed); other features (numbers, lists, several columns) are compared by value,
+    and missing values are equal. Rows are hashed, not compared pairwise.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class ExactDuplicateCheck(_CopyCheck):
     normalize: bool = field(default=True, kw_only=True)
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the copies; ``evidence["dropped_pairs_by_split"]`` lists the first ones."""
+        """Return the copies; ``evidence["dropped_pairs_by_split"]`` lists the first pairs."""
         keys = exact_keys if self.normalize else partial(exact_keys, form=str)
         return self._copies(splits, keys, "dropped_pairs_by_split")
 
@@ -142,7 +142,7 @@ def _frozen(value: Any, form: _Form) -> Hashable:
 
 @dataclass(frozen=True, slots=True)
 class NormalizedFormLeakageCheck(_CopyCheck):
-    r"""LK003: texts that are equal after removing invisible characters, symbols and styling.
+    r"""LK003: texts that are equal apart from invisible characters, symbols and styling.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ class NormalizedFormLeakageCheck(_CopyCheck):
     scope : {"both", "within", "across"}, default "both"
         Whether to look for copies within splits, across splits, or both.
     train_split : str, default "train"
-        Split whose copy is kept; if it does not exist, the first split.
+        Split whose copy is kept (the first split if it does not exist).
     severity_across : {"error", "warning", "info"}, default "error"
         Severity of copies across splits.
 
@@ -177,7 +177,7 @@ class NormalizedFormLeakageCheck(_CopyCheck):
     severity_across: Severity = field(default="error", kw_only=True)
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the collisions; ``evidence["collisions_by_split"]`` lists the first ones."""
+        """Return the collisions; ``evidence["collisions_by_split"]`` lists the first collisions."""
         return self._copies(splits, self._keys, "collisions_by_split")
 
     def _keys(self, split: str, part: EvalSlice) -> list[Hashable]:
@@ -186,7 +186,7 @@ class NormalizedFormLeakageCheck(_CopyCheck):
 
 @dataclass(frozen=True, slots=True)
 class ConfusableFormLeakageCheck(_CopyCheck):
-    r"""LK009: texts that look the same: homoglyphs, zero-width and bidi characters, accents.
+    r"""LK009: texts that look the same (homoglyphs, zero-width and bidi characters, accents).
 
     Parameters
     ----------
@@ -197,15 +197,15 @@ class ConfusableFormLeakageCheck(_CopyCheck):
     scope : {"both", "within", "across"}, default "both"
         Whether to look for copies within splits, across splits, or both.
     train_split : str, default "train"
-        Split whose copy is kept; if it does not exist, the first split.
+        Split whose copy is kept (the first split if it does not exist).
     severity_across : {"error", "warning", "info"}, default "error"
         Severity of copies across splits.
 
     Notes
     -----
-    See `confusable_form`. Filters are often evaded this way, so a disguised copy of a training text
-    in the test split measures memorisation instead of robustness. Greek texts that differ only in
-    case may have different forms, because Ν looks like N and ν like v.
+    See `confusable_form`. Such disguises are common in filter evasion; a disguised copy of a
+    training text in the test split measures memorisation instead of robustness. Greek texts that
+    differ only in case may have different forms, because Ν looks like N and ν like v.
 
     Examples
     --------
@@ -223,7 +223,7 @@ class ConfusableFormLeakageCheck(_CopyCheck):
     severity_across: Severity = field(default="error", kw_only=True)
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the collisions; ``evidence["collisions_by_split"]`` lists the first ones."""
+        """Return the collisions; ``evidence["collisions_by_split"]`` lists the first collisions."""
         return self._copies(splits, self._keys, "collisions_by_split")
 
     def _keys(self, split: str, part: EvalSlice) -> list[Hashable]:
@@ -246,7 +246,7 @@ class TokenizationLeakageCheck(_CopyCheck):
     scope : {"both", "within", "across"}, default "both"
         Whether to look for copies within splits, across splits, or both.
     train_split : str, default "train"
-        Split whose copy is kept; if it does not exist, the first split.
+        Split whose copy is kept (the first split if it does not exist).
     severity_across : {"error", "warning", "info"}, default "error"
         Severity of copies across splits.
 
@@ -279,7 +279,7 @@ class TokenizationLeakageCheck(_CopyCheck):
         _CopyCheck.__post_init__(self)
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the collisions; ``evidence["collisions_by_split"]`` lists the first ones."""
+        """Return the collisions; ``evidence["collisions_by_split"]`` lists the first collisions."""
         return self._copies(splits, self._keys, "collisions_by_split")
 
     def _keys(self, split: str, part: EvalSlice) -> list[Hashable]:
@@ -288,7 +288,7 @@ class TokenizationLeakageCheck(_CopyCheck):
 
 
 def _tokens(encoded: Any, split: str, row: int) -> Hashable:
-    """Return the tokens of a text as a tuple, from a list, array, tensor or batch of one."""
+    """Return the tokens from a list, array, tensor or batch of one as a tuple."""
     try:
         tokens = encoded["input_ids"]
         tokens = tokens.tolist() if hasattr(tokens, "tolist") else list(tokens)

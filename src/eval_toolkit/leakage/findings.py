@@ -1,4 +1,4 @@
-"""Findings and reports of leakage checks, and a function that runs several checks."""
+"""Findings and reports of leakage checks, and `run_leakage_checks`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ LEAKAGE_CODES: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LeakageFinding(Displayed):
-    """Finding of a leakage check, possibly empty.
+    """Result of a leakage check.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class LeakageFinding(Displayed):
     severity : {"error", "warning", "info"}
         Severity of the finding. Only errors stop a run.
     drop_indices : dict of str to list of int, or None
-        Rows to drop by split. ``{}`` if nothing was found; None if the finding is not about rows.
+        Rows to drop, by split; ``{}`` if nothing was found, None if the finding is not about rows.
     evidence : dict
         Details of the finding.
     message : str
@@ -143,7 +143,7 @@ class LeakageReport(Displayed):
     findings: list[LeakageFinding] = field(default_factory=list)
 
     def has_errors(self) -> bool:
-        """Return whether there is a non-empty finding of severity "error"."""
+        """Return whether any non-empty finding has severity "error"."""
         return bool(self.errors())
 
     def errors(self) -> list[LeakageFinding]:
@@ -158,7 +158,7 @@ class LeakageReport(Displayed):
         return [found for found in self.findings if found.severity == severity and found.n_affected]
 
     def merged_drop_indices(self) -> dict[str, list[int]]:
-        """Return the rows to drop by split, from all findings, sorted and without duplicates."""
+        """Return the rows to drop from all findings, by split, sorted and without duplicates."""
         merged: dict[str, set[int]] = {}
         for finding in self.findings:
             for split, rows in (finding.drop_indices or {}).items():
@@ -186,7 +186,7 @@ class LeakageReport(Displayed):
 
 
 def run_leakage_checks(checks: Iterable[LeakageCheck], splits: Mapping[str, Any]) -> LeakageReport:
-    """Run checks sequentially on the same splits.
+    """Run leakage checks on the same splits.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Normalised and confusable forms of texts, under which copies are equal."""
+"""Normalised and confusable text forms for detecting copies."""
 
 import re
 import unicodedata
@@ -56,7 +56,7 @@ class _Normalized(dict[int, str | None]):
 
 
 class _Folded(dict[int, str | None]):
-    """Lazy translation table that drops invisible characters and folds look-alikes."""
+    """Lazy translation table that drops invisible characters and folds look-alike characters."""
 
     def __missing__(self, code: int) -> str | None:
         kept = None if _is_invisible(code) else _FOLDED.get(code, chr(code))
@@ -90,11 +90,11 @@ def _checked(text: str) -> str:
 
 
 def normalized_form(text: str) -> str:
-    r"""Return a normalised text that ignores case, styling, symbols and invisible characters.
+    r"""Return a text without case, styling, symbols and invisible characters.
 
     The form is NFKC in lower case, without control, format, surrogate, private-use and symbol
     characters, with whitespace collapsed. Texts that consist only of symbols keep them, so that
-    two different emoji are not copies.
+    different emoji do not become equal.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def normalized_form(text: str) -> str:
     Returns
     -------
     str
-        Normalised text, equal for texts that differ only in these respects.
+        Normalised text.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def normalized_form(text: str) -> str:
 
 
 def confusable_form(text: str) -> str:
-    r"""Return a text with look-alikes as Latin letters, without invisible characters or accents.
+    r"""Return a text with look-alike characters folded to Latin, for comparing appearance.
 
     Compatibility forms (full width, mathematical and other styled letters) are resolved, invisible
     characters (zero width, bidirectional controls, tags, variation selectors) are dropped,
@@ -141,7 +141,7 @@ def confusable_form(text: str) -> str:
     Returns
     -------
     str
-        Folded text, equal for texts that look alike.
+        Folded text.
 
     Raises
     ------

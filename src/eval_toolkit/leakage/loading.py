@@ -1,4 +1,4 @@
-"""Loading of leakage checks by name, for the command line."""
+"""Load leakage checks by name, for the command line."""
 
 from eval_toolkit.plugins import TYPED, available_plugins, make_plugin
 from eval_toolkit.protocols import LeakageCheck
@@ -24,7 +24,7 @@ def available_checks() -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Built-in checks and entry points ``eval_toolkit.checks`` of installed packages, sorted by
+        Built-in checks and ``eval_toolkit.checks`` entry points of installed packages, sorted by
         name.
 
     Examples
@@ -47,12 +47,12 @@ def load_check(spec: str) -> LeakageCheck:
     Returns
     -------
     LeakageCheck
-        The instantiated check.
+        Instance of the check.
 
     Raises
     ------
     PluginError
-        If there is no check of that name (the nearest is suggested), or the object is not a check.
+        If there is no such check (the nearest name is suggested), or the object is not a check.
     InvalidInputError
         If an option is unknown, missing or out of range.
 

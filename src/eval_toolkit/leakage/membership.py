@@ -1,4 +1,4 @@
-"""Checks of split membership: groups in several splits, and overlapping times."""
+"""Checks of split membership: groups in several splits, and overlapping time ranges."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,10 +45,9 @@ class GroupLeakageCheck(BuiltInCheck):
     severity : {"error", "warning", "info"}, default "error"
         Severity of the finding.
     keep : {"none", "first"}, default "none"
-        Which rows of such a group to keep: none, or those of its first split (the training
-        split, if the group occurs there). After a random split, nearly every group occurs in
-        several splits; then "first" keeps the training data, but splitting again by group is
-        better.
+        Rows of such a group to keep: none, or those in its first split (the training split, if the
+        group occurs there). After a random split, nearly every group occurs in several splits;
+        "first" then keeps the training data, but splitting again by group is better.
     train_split : str, default "train"
         Split that takes precedence for ``keep="first"``.
 
@@ -73,7 +72,7 @@ class GroupLeakageCheck(BuiltInCheck):
         validation.choice(self.keep, "keep", ("none", "first"))
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the rows of groups in several splits; ``evidence`` lists the groups."""
+        """Return the rows of groups that occur in several splits; ``evidence`` lists the groups."""
         parts = in_order(chosen_splits(splits, self.target_splits, self.name), self.train_split)
         members: dict[str, dict[str, list[int]]] = {}
         without = 0
@@ -112,8 +111,8 @@ class GroupLeakageCheck(BuiltInCheck):
         }
         aside = f"; {count(without, 'row')} without {self.group_col} not checked" if without else ""
         if not straddling:
-            told = f"no {self.group_col} in more than one split{aside}"
-            return nothing_found(self, self.severity, evidence, told)
+            message = f"no {self.group_col} in more than one split{aside}"
+            return nothing_found(self, self.severity, evidence, message)
         n = sum(map(len, drop.values()))
         message = (
             f"{count(len(straddling), 'group')} of {self.group_col} in more than one split "
@@ -125,12 +124,12 @@ class GroupLeakageCheck(BuiltInCheck):
 
 @dataclass(frozen=True, slots=True)
 class TemporalLeakageCheck(BuiltInCheck):
-    """LK008: a later split contains rows from before the end of an earlier split.
+    """LK008: rows of a later split that precede the end of an earlier split.
 
     Parameters
     ----------
     time_col : str
-        Column of times: numbers, dates, timestamps or ISO 8601 text. Rows without a time are
+        Column of times: numbers, dates, timestamps or ISO 8601 strings. Rows without a time are
         counted but not checked.
     split_order : sequence of str
         Splits from the earliest to the latest, at least two.
@@ -145,8 +144,8 @@ class TemporalLeakageCheck(BuiltInCheck):
 
     Notes
     -----
-    A violation is max(earlier) > min(later), where "earlier" combines all preceding splits; rows to
-    drop are those of the later split not after max(earlier). If max(earlier) = min(later), the
+    It is a violation if max(earlier) > min(later), where "earlier" combines all preceding splits;
+    rows of the later split up to max(earlier) are then dropped. If max(earlier) = min(later), the
     order is unknown: such rows are not violations, but are reported in the message and in
     ``evidence["ties"]``. The splitters of `eval_toolkit.splits` do not produce ties.
 
@@ -217,8 +216,8 @@ class TemporalLeakageCheck(BuiltInCheck):
         )
         aside += f"; {count(without, 'row')} without {self.time_col} not checked" if without else ""
         if not violations:
-            told = f"no {self.time_col} before the end of an earlier split{aside}"
-            return nothing_found(self, self.severity, evidence, told)
+            message = f"no {self.time_col} before the end of an earlier split{aside}"
+            return nothing_found(self, self.severity, evidence, message)
         n = sum(map(len, drop.values()))
         where = ", ".join(f"{split} {len(found)}" for split, found in drop.items())
         message = f"{count(n, 'row')} not after the end of an earlier split ({where}){aside}"

@@ -37,7 +37,7 @@ _Polarity: TypeAlias = Literal["same_label", "cross_label"]
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """Row to drop, with the row it resembles."""
+    """Row to drop, and the row it resembles."""
 
     split: str
     row: int
@@ -70,13 +70,13 @@ class _SimilarityCheck(BuiltInCheck):
             checked_severity(getattr(self, name), name)
 
     def _chosen_strategy(self) -> SimilarityStrategy:
-        """Return a similarity strategy whose results do not depend on the number of rows."""
+        """Return the similarity strategy; by default TF-IDF, regardless of the number of rows."""
         return TfidfCosineStrategy() if self.strategy is None else self.strategy
 
     def _found(
         self, pairs: Sequence[_Pair], severities: tuple[Severity, Severity]
     ) -> LeakageFinding:
-        """Return all pairs as one finding."""
+        """Return a single finding for all pairs."""
         if self.label_aware and pairs:
             by_polarity = self._by_polarity()
             present = {by_polarity[pair.polarity] for pair in pairs}
@@ -85,7 +85,7 @@ class _SimilarityCheck(BuiltInCheck):
         return _copies(pairs).finding(self, "pairs", "near-duplicate", severities, evidence)
 
     def _found_by_label(self, pairs: Sequence[_Pair]) -> tuple[LeakageFinding, LeakageFinding]:
-        """Return findings for pairs with equal and with different labels; no row is in both."""
+        """Return disjoint findings for pairs with equal and with different labels."""
         return self._found_of(pairs, "same_label"), self._found_of(pairs, "cross_label")
 
     def _found_of(self, pairs: Sequence[_Pair], polarity: _Polarity) -> LeakageFinding:
@@ -176,8 +176,8 @@ def _across(
 ) -> list[_Pair]:
     """Return the rows of a split that resemble a row of the reference splits.
 
-    Each such row is paired with one reference row: preferably one with a different label, then the most
-    similar one found by the strategy.
+    Each such row is paired with one reference row, preferring different labels, then higher
+    similarity.
     """
     strategy = check._chosen_strategy()
     places = [(name, row) for name, other in reference.items() for row in range(other.n)]
@@ -213,7 +213,7 @@ def _across(
 
 
 def _agreed(pairs: Sequence[_Pair]) -> list[_Pair]:
-    """Return the pairs; if labels differ in any pair of a row, they count as different in all."""
+    """Return the pairs; a row with differing labels in any pair is marked in all its pairs."""
     conflicting = {(pair.split, pair.row) for pair in pairs if pair.polarity == "cross_label"}
     return [
         replace(pair, polarity="cross_label") if (pair.split, pair.row) in conflicting else pair
@@ -223,7 +223,7 @@ def _agreed(pairs: Sequence[_Pair]) -> list[_Pair]:
 
 @dataclass(frozen=True, slots=True)
 class NearDuplicateCheck(_SimilarityCheck):
-    """LK002: texts that resemble an earlier text of their split or of an earlier split.
+    """LK002: texts similar to an earlier text in their split or in an earlier split.
 
     Parameters
     ----------
@@ -231,7 +231,8 @@ class NearDuplicateCheck(_SimilarityCheck):
         Minimum similarity of near-duplicates, as in `near_dedup`.
     strategy : SimilarityStrategy, optional
         Similarity strategy; by default TF-IDF cosine of words. The evidence records the strategy.
-        ``MinHashLSHStrategy(n=5)`` with a threshold near 0.7 also finds texts from one template.
+        ``MinHashLSHStrategy(n=5)`` with a threshold near 0.7 also finds texts from the same
+        template.
     target_splits : sequence of str, optional
         Splits to check; all by default.
     severity : {"error", "warning", "info"}, default "warning"
@@ -239,20 +240,20 @@ class NearDuplicateCheck(_SimilarityCheck):
     label_aware : bool, default False
         Whether labels determine the severity, within and across splits.
     severity_same_label, severity_cross_label : severity, default "warning" and "error"
-        With ``label_aware``: severity if the labels of similar rows agree, and if they disagree.
+        Severities with ``label_aware``, for equal and for different labels of similar rows.
     scope : {"both", "within", "across"}, default "both"
         Whether to check within splits, across splits, or both.
     train_split : str, default "train"
-        Split whose row is kept; if it does not exist, the first split.
+        Split whose row is kept (the first split if it does not exist).
     severity_across : {"error", "warning", "info"}, default "error"
         Severity of near-duplicates across splits.
 
     Notes
     -----
-    Within a split, the first text is kept and later texts similar to a kept one are dropped, so no
-    two kept texts are similar. Across splits, a row is dropped if it resembles any row of an
-    earlier split. TF-IDF weights depend on all texts, so dropping rows changes other similarities
-    slightly; `drop_until_clean` repeats until nothing is found.
+    Within a split, texts similar to an earlier kept text are dropped. Across splits, a row is
+    dropped if it is similar to any row of an earlier split. TF-IDF weights depend on all texts, so
+    dropping rows changes other similarities slightly; `drop_until_clean` repeats the check until
+    nothing is found.
 
     Examples
     --------
@@ -281,13 +282,13 @@ class NearDuplicateCheck(_SimilarityCheck):
         validation.choice(self.scope, "scope", SCOPES)
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the near-duplicates; ``evidence["pairs"]`` lists the first of each split."""
+        """Return the near-duplicates; ``evidence["pairs"]`` lists the first pairs of each split."""
         return self._found(self._pairs(splits), (self.severity, self.severity_across))
 
     def validate_label_split(
         self, splits: Mapping[str, EvalSlice]
     ) -> tuple[LeakageFinding, LeakageFinding]:
-        """Return two findings: near-duplicates with the same label, and with different labels."""
+        """Return two findings, for near-duplicates with equal and with different labels."""
         return self._found_by_label(self._pairs(splits))
 
     def _pairs(self, splits: Mapping[str, EvalSlice]) -> list[_Pair]:
@@ -303,7 +304,7 @@ class NearDuplicateCheck(_SimilarityCheck):
 
 @dataclass(frozen=True, slots=True)
 class CrossSplitLeakageCheck(_SimilarityCheck):
-    """LK006: evaluation rows that resemble a training row.
+    """LK006: evaluation rows similar to a training row.
 
     Parameters
     ----------
@@ -315,13 +316,14 @@ class CrossSplitLeakageCheck(_SimilarityCheck):
         Minimum similarity of near-duplicates, as in `near_dedup`.
     strategy : SimilarityStrategy, optional
         Similarity strategy; by default TF-IDF cosine of words. The evidence records the strategy.
-        ``MinHashLSHStrategy(n=5)`` with a threshold near 0.7 also finds texts from one template.
+        ``MinHashLSHStrategy(n=5)`` with a threshold near 0.7 also finds texts from the same
+        template.
     severity : {"error", "warning", "info"}, default "error"
         Severity of the finding.
     label_aware : bool, default False
         Whether labels determine the severity.
     severity_same_label, severity_cross_label : severity, default "warning" and "error"
-        With ``label_aware``: severity if the labels of similar rows agree, and if they disagree.
+        Severities with ``label_aware``, for equal and for different labels of similar rows.
 
     Examples
     --------
@@ -352,7 +354,7 @@ class CrossSplitLeakageCheck(_SimilarityCheck):
             )
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
-        """Return the evaluation rows that resemble a training row."""
+        """Return the evaluation rows similar to a training row."""
         pairs, names = self._pairs(splits)
         finding = self._found(pairs, (self.severity, self.severity))
         return replace(finding, evidence=finding.evidence | names)
@@ -360,7 +362,7 @@ class CrossSplitLeakageCheck(_SimilarityCheck):
     def validate_label_split(
         self, splits: Mapping[str, EvalSlice]
     ) -> tuple[LeakageFinding, LeakageFinding]:
-        """Return two findings: matches with the same label, and with different labels."""
+        """Return two findings, for matches with equal and with different labels."""
         pairs, names = self._pairs(splits)
         same, cross = self._found_by_label(pairs)
         return (

@@ -1,4 +1,4 @@
-"""Policies for findings: raise, record, skip or drop."""
+"""Leakage policies: raise, record, skip or drop."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ LEAKAGE_POLICIES: tuple[LeakagePolicy, ...] = get_args(LeakagePolicy)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CleanedSplits(Displayed):
-    """Splits without flagged rows, with the findings of each pass.
+    """Splits without flagged rows, with one report per round.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class CleanedSplits(Displayed):
     """Original row numbers of the kept rows, by split."""
     n_dropped: int
     reports: list[LeakageReport]
-    """One report per round: the first for the original data, the last for ``splits``."""
+    """Reports of each round; the first is for the original data, the last for ``splits``."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict, without the data."""
@@ -67,7 +67,7 @@ def drop_leakage(splits: Mapping[str, EvalSlice], report: LeakageReport) -> dict
     MissingColumnError
         (a KeyError) If the report refers to a missing split.
     InvalidInputError
-        If the report refers to a row that does not exist, i.e. was made for other data.
+        If the report refers to a nonexistent row.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def drop_leakage(splits: Mapping[str, EvalSlice], report: LeakageReport) -> dict
 
 
 def _kept_rows(splits: Mapping[str, EvalSlice], report: LeakageReport) -> dict[str, Any]:
-    """Return the kept rows of each split with dropped rows."""
+    """Return the rows to keep, for each split with dropped rows."""
     kept = {}
     for name, rows in report.merged_drop_indices().items():
         if name not in splits:
@@ -94,7 +94,7 @@ def _kept_rows(splits: Mapping[str, EvalSlice], report: LeakageReport) -> dict[s
         if rows[-1] >= n:
             raise InvalidInputError(
                 f"the report names row {rows[-1]} of split {name!r}, which has {n} rows; "
-                "it was made on other data"
+                "it belongs to other data"
             )
         kept[name] = np.delete(np.arange(n), rows)
     return kept
@@ -112,9 +112,9 @@ def apply_leakage_policy(
     splits : mapping of str to EvalSlice
         Splits that were checked.
     policy : {"raise", "record", "skip", "drop"}
-        "raise": raise for errors. "drop": drop all rows flagged by findings of any severity; raise
-        for errors that are not about rows (a leaking column). "record" and "skip" change nothing
-        ("skip" is for callers that run no checks).
+        "raise" raises for errors. "drop" drops all rows flagged by findings of any severity, and
+        raises for errors that are not about rows (e.g. a leaking column). "record" and "skip"
+        change nothing ("skip" is for callers that run no checks).
 
     Returns
     -------
@@ -127,12 +127,12 @@ def apply_leakage_policy(
         (a RuntimeError) For "raise" with errors, and for "drop" with errors that are not about
         rows; the message lists the findings.
     InvalidInputError
-        If the policy is unknown, or the report was made for other data.
+        If the policy is unknown, or the report is for other data.
 
     Notes
     -----
-    The report is applied once. Dropping rows can cause new findings (TF-IDF weights depend on all
-    texts); `drop_until_clean` repeats the checks until there are none.
+    The report is applied once. Dropping rows can cause new findings, because TF-IDF weights depend
+    on all texts; `drop_until_clean` repeats the checks until nothing is found.
 
     Examples
     --------
@@ -181,12 +181,11 @@ def drop_until_clean(
     Parameters
     ----------
     checks : iterable of LeakageCheck
-        Checks, all of which are run in every round.
+        Checks to run in every round.
     splits : mapping of str to EvalSlice
         Splits, e.g. one fold.
     max_rounds : int, default 20
-        Maximum number of rounds. Rows are only removed, so the process always terminates; usually
-        the second round has no findings.
+        Maximum number of rounds; usually, the second round has no findings.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Target leakage: single columns that predict the label."""
+"""Target leakage: individual columns that predict the label."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,36 +23,36 @@ from eval_toolkit.leakage.findings import LeakageFinding, Severity
 from eval_toolkit.slices import EvalSlice
 
 _MAX_CATEGORIES = 50
-"""Numeric columns with at most this many distinct values are also tested as categorical."""
+"""Maximum number of distinct values of numeric columns that are also tested as categorical."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetLeakageCheck(BuiltInCheck):
-    """LK010: a single column predicts the label better than is plausible for a feature.
+    """LK010: a single column predicts the label implausibly well.
 
     Parameters
     ----------
     columns : sequence of str, optional
-        Columns to check; by default all except the label, and except the row id and group unless
-        they are features.
+        Columns to check; by default all except the label, and except row id and group unless they
+        are features.
     target_splits : sequence of str, optional
         Splits to check, pooled; all by default.
     severity : {"error", "warning", "info"}, default "error"
         Severity of the finding.
     bound : float, default 0.95
-        Columns are flagged if the lower end of the interval is above this bound.
+        Columns are flagged if the lower confidence bound exceeds this value.
     confidence : float, default 0.95
         Confidence level of the intervals.
 
     Notes
     -----
     Numeric columns are assessed by ROC AUC in either direction, with DeLong's interval. Categories
-    (and missingness) are assessed by predicting the label of a row from the other rows of its
-    category, so that unique ids predict nothing: the smaller recall of the two classes, with the
+    (and missingness) are assessed by predicting a row's label from the other rows in its category,
+    so that unique ids predict nothing; the measure is the smaller recall of the two classes, with a
     Clopper-Pearson interval. Small samples are not flagged: perfect prediction of 30 rows per class
-    has a lower end of 0.88. Columns whose estimate, but not interval, is above the bound are listed
-    under ``evidence["suspects"]``. The remedy is to remove the column, so no rows are reported
-    (``drop_indices`` is None).
+    has a lower bound of 0.88. Columns whose estimate, but not lower bound, exceeds the value are
+    listed under ``evidence["suspects"]``. The remedy is to remove the column, so no rows are
+    reported (``drop_indices`` is None).
 
     Examples
     --------
@@ -60,7 +60,7 @@ class TargetLeakageCheck(BuiltInCheck):
     >>> columns = {"text": ["t"] * 200, "label": y, "refund": [10.0 * label for label in y]}
     >>> finding = TargetLeakageCheck().validate({"train": EvalSlice("train", columns)})
     >>> finding.message
-    '1 column predicts the label alone: refund (auc 1.000, at least 0.964)'
+    '1 column predicts the label on its own: refund (auc 1.000, at least 0.964)'
     """
 
     columns: Sequence[str] | None = None
@@ -105,14 +105,16 @@ class TargetLeakageCheck(BuiltInCheck):
             },
         }
         if not leaking:
-            told = f"no single column predicts the label ({count(len(judged), 'column')} checked)"
-            return nothing_found(self, self.severity, evidence, told)
+            message = (
+                f"no single column predicts the label ({count(len(judged), 'column')} checked)"
+            )
+            return nothing_found(self, self.severity, evidence, message)
         named = ", ".join(
             f"{column} ({best['measure']} {best['estimate']:.3f}, at least {best['low']:.3f})"
             for column, best in leaking.items()
         )
         verb = "predicts" if len(leaking) == 1 else "predict"
-        message = f"{count(len(leaking), 'column')} {verb} the label alone: {named}"
+        message = f"{count(len(leaking), 'column')} {verb} the label on its own: {named}"
         return self.finding(self.severity, None, evidence, message, len(leaking))
 
     def _candidates(self, parts: Mapping[str, EvalSlice]) -> list[str]:
@@ -139,7 +141,7 @@ class TargetLeakageCheck(BuiltInCheck):
         return [name for name in first if name not in skip and all(name in names for names in rest)]
 
     def _judged(self, values: list[Any], labels: BoolArray) -> dict[str, Any] | None:
-        """Return the best measure of how well a column predicts the label; None if undefined."""
+        """Return a column's best predictive measure; None if undefined."""
         missing = np.array([validation.is_missing(value) for value in values], dtype=bool)
         known = [value for value, gone in zip(values, missing.tolist(), strict=True) if not gone]
         known_labels = labels[~missing]
@@ -169,7 +171,7 @@ class TargetLeakageCheck(BuiltInCheck):
         return 1.0 - ci.point_estimate, 1.0 - ci.ci_high
 
     def _purity(self, values: list[Any], labels: BoolArray) -> tuple[float, float] | None:
-        """Return the smaller recall when labels are predicted from categories, and its bound."""
+        """Return the smaller recall of predictions from categories, and its lower bound."""
         counts: dict[Any, list[int]] = {}
         try:
             for value, label in zip(values, labels.tolist(), strict=True):
@@ -189,7 +191,7 @@ class TargetLeakageCheck(BuiltInCheck):
 
 
 def _pooled(parts: Mapping[str, EvalSlice], column: str) -> list[Any]:
-    """Return a column pooled over splits, as plain values; times become numbers."""
+    """Return the pooled column as plain values, with times converted to numbers."""
     values: list[Any] = []
     for part in parts.values():
         array = frames.column(part.df, column)

@@ -64,7 +64,7 @@ def pinned_file(
 def _check(url: str, found: str, expected: str) -> None:
     if found != expected:
         raise ArtifactError(
-            f"{url}: sha256 is {found} but the manifest says {expected}; the file has changed, "
+            f"{url}: sha256 is {found} but the manifest states {expected}; the file has changed, "
             "or the manifest is wrong"
         )
 

@@ -39,13 +39,13 @@ class FileLoader:
     feature_col, label_col, strata_col, group_col, id_col, time_col : str
         Column roles, as in `EvalSlice`. ``feature_col`` may be several columns.
     label_map : mapping of label to 0 or 1, optional
-        Class of each text label: ``{"ham": 0, "spam": 1}``. By default labels are 0 and 1
+        Class of each string label: ``{"ham": 0, "spam": 1}``. By default labels are 0 and 1
         or true and false, as numbers or as strings (``TRUE``, ``1.00``).
     columns : sequence of str, optional
         Columns to keep in addition to those with a role; by default all, ``[]`` for none.
     text_cols : sequence of str, optional
         Feature columns read as strings regardless of their content; by default ``feature_col`` if it
-        is one column. Strata, groups, ids and splits are always text.
+        is one column. Strata, groups, ids and splits are always strings.
     missing_text : str, optional
         Text for empty cells of text columns; by default they are an error.
     where : mapping of str to value or sequence of values, optional
@@ -241,7 +241,7 @@ class FileLoader:
             if self.missing_text is None:
                 raise InvalidInputError(
                     f"{rows.where(int(np.argmax(gaps)))}: {name!r} is empty; pass missing_text='' "
-                    "to read it as an empty text"
+                    "to read it as an empty string"
                 )
             columns[name] = np.where(gaps, self.missing_text, columns[name]).astype(object)
         return columns

@@ -236,7 +236,8 @@ class HFDatasetsLoader:
             )
         except Exception as error:  # no network, dataset or library: all are handled alike
             warnings.warn(
-                f"{self.repo_id}: the hub gave no metadata ({type(error).__name__}); describe() "
+                f"{self.repo_id}: the hub returned no metadata ({type(error).__name__}); "
+                f"describe() "
                 "lists no files",
                 RuntimeWarning,
                 stacklevel=3,

@@ -87,7 +87,7 @@ class Predictions:
     weights: FloatArray | None = None
     """Weight of each row, if a weight column was specified."""
     notes: tuple[str, ...] = ()
-    """What was guessed, converted and left out."""
+    """Notes on guessed, converted and omitted values."""
 
     def __len__(self) -> int:
         return len(self.y_true)
@@ -176,7 +176,8 @@ class Predictions:
         if len(same):
             first, again = (int(order[same[0] + step]) for step in (0, 1))
             raise InvalidInputError(
-                f"{self.where(again)}: {column!r} is {str(ids[again])!r} like {self.where(first)}; "
+                f"{self.where(again)}: {column!r} is {str(ids[again])!r}, as in "
+                f"{self.where(first)}; "
                 "ids must be unique: drop one, specify another column with `id`, or pass "
                 f"keyed=False (with group={column!r} if rows that share it belong together)"
             )
@@ -215,9 +216,9 @@ def read_predictions(source: Any, wanted: Wanted | None = None) -> Predictions:
         pyarrow Table, a dict of columns or a list of dicts.
     wanted : Wanted, optional
         Roles of the columns. By default they are found by their names: label, y_true, y, target,
-        class, truth and the like; score, prob, probability, p, proba, prediction and the like;
-        unit_id, row_id, id, or another name that ends in id, such as message_id, whose values are
-        unique. `Predictions.notes` lists the guessed columns.
+        class, truth and similar names; score, prob, probability, p, proba, prediction and similar
+        names; unit_id, row_id, id, or another name that ends in id, such as message_id, whose
+        values are unique. `Predictions.notes` lists the guessed columns.
 
     Returns
     -------

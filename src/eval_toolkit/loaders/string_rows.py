@@ -30,7 +30,7 @@ class AsWritten:
     percent: tuple[str, ...]
     """Columns with percent signs; they are divided by 100."""
     notes: tuple[str, ...]
-    """What was left out, with counts."""
+    """Notes on omitted rows, with counts."""
 
 
 def read_as_written(

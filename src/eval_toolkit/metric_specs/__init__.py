@@ -1,16 +1,16 @@
 """Metric specs for `scorecard`, by object or by name: ``from eval_toolkit import metric_specs as ms``.
 
-`named` returns the metric denoted by a string such as ``f1@0.5`` or ``recall@fpr=0.01``; the
-grammar is described in `metric_specs.names`.
+`named` parses a metric name such as ``f1@0.5`` or ``recall@fpr=0.01``; see `metric_specs.names` for
+the grammar.
 
-A spec is any object with a ``name`` and ``compute(y_true, y_score)``; the specs here also have a
-prepared statistic, which makes their intervals fast. Metrics that need a threshold are in
-`eval_toolkit.metric_specs.at_threshold`, where the threshold's provenance is part of the spec.
+A spec is any object with ``name`` and ``compute(y_true, y_score)``; built-in specs also have a
+vectorised statistic for fast intervals. Metrics that need a threshold are in
+`eval_toolkit.metric_specs.at_threshold`; their specs include the provenance of the threshold.
 
 Metrics of labels and scores are predefined; `on_columns` applies them to other columns of records.
 `mean_of`, `pass_at_k`, `pass_hat_k`, `asr_at_k` and `maj_at_k` use one column, `ratio_of` and
-`from_sums` the sums of several columns, and `from_columns` defines arbitrary statistics of columns,
-including texts.
+`from_sums` use the sums of several columns, and `from_columns` defines arbitrary statistics of
+columns, including string columns.
 """
 
 from typing import TYPE_CHECKING

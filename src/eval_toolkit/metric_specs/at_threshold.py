@@ -1,6 +1,6 @@
 """Metrics at an operating point, such as F1 and recall, with the threshold's provenance.
 
-Each factory takes the operating point: a threshold, a fitted operating point, or a selector that
+Each factory takes an operating point: a threshold, a fitted operating point, or a selector that
 chooses the threshold on the evaluated data. The interval policy is explicit:
 
 ``ci_policy="fixed"``
@@ -26,7 +26,7 @@ import numpy as np
 from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.statistics import AtThreshold, CountsFn
 from eval_toolkit.metrics import confusion, confusion_counts
 from eval_toolkit.protocols import ThresholdSelector
@@ -120,7 +120,7 @@ class OpSpec:
     _quantity: _Quantity | None = field(default=None, repr=False)
 
     def threshold_for(self, y_true: Any, y_score: Any) -> float:
-        """Return the threshold: given, previously fitted, or selected on these rows."""
+        """Return the threshold: fixed, previously fitted, or selected on these rows."""
         if isinstance(self.at, FittedOperatingPoint):
             return float(self.at.threshold)
         if isinstance(self.at, ThresholdSelector):
@@ -135,7 +135,7 @@ class OpSpec:
         return self._at(threshold).of_counts(confusion_counts(y_true, y_score, threshold))
 
     def bind(self, data: Columns) -> tuple[Statistic, dict[str, Any]]:
-        """Return the statistic for these data, and the source of its threshold."""
+        """Return the statistic for the data, and the source of its threshold."""
         if self._quantity is None:
             validation.probability_pair(data.labels, data.scores)
         threshold = self.threshold_for(data.labels, data.scores)
@@ -147,7 +147,7 @@ class OpSpec:
 
     @property
     def statistic(self) -> Statistic:
-        """The statistic if it does not depend on data: for a given threshold or refitting."""
+        """Statistic, available if it does not depend on the data (fixed threshold or refitting)."""
         if self.ci_policy == "refit":
             return CallableStatistic(self.compute, label=self.name)
         if isinstance(self.at, ThresholdSelector):
@@ -263,7 +263,7 @@ def op_f1(
 
 
 def _factory(metric: str, summary: str) -> Callable[..., OpSpec]:
-    """Return a factory like `op_f1` for another quantity."""
+    """Return a factory like `op_f1` for another metric."""
 
     def op(
         at: "float | ThresholdSelector | FittedOperatingPoint", *, ci_policy: str | None = None

@@ -1,4 +1,4 @@
-"""Base class and validation of metrics of several columns of records."""
+"""Base class and validation for metrics of record columns."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ def checked_columns(name: str, columns: Sequence[str]) -> tuple[str, ...]:
         raise InvalidTypeError(f"`columns` is {columns!r}; it must be a list of names")
     if not columns or not all(isinstance(column, str) and column for column in columns):
         raise InvalidInputError(
-            f"`columns` is {columns!r}; it must contain at least one column, as non-empty strings"
+            f"`columns` is {columns!r}; it must contain at least one column name"
         )
     return tuple(columns)
 
@@ -32,7 +32,7 @@ class OfRecords:
     columns: tuple[str, ...]
 
     def compute(self, y_true: Any, y_score: Any) -> float:
-        """Raise an error that lists the required columns."""
+        """Raise, listing the required columns."""
         raise InvalidInputError(
             f"{self.name} needs records with the columns {', '.join(map(repr, self.columns))}: "
             "use `summarise`"

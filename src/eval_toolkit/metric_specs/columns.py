@@ -18,10 +18,10 @@ from eval_toolkit.metrics.directions import known_direction, words_of
 
 if TYPE_CHECKING:
     from eval_toolkit.inference.column_statistics import Statistic
-    from eval_toolkit.inference.prepared import Columns
+    from eval_toolkit.inference.columns import Columns
 
 Direction: TypeAlias = bool | Literal["by name"] | None
-"""Whether higher is better; None if neither direction is, "by name" for `known_direction`."""
+"""Whether higher is better; None if neither, "by name" to use `known_direction`."""
 ATTACKED = "attack_success_any"
 """Column of rollouts that indicates whether an attack succeeded."""
 
@@ -35,10 +35,10 @@ SHARE_NAMES = frozenset(
         *("flagged", "jailbroken", "refusal", "refused", "attack_success_any"),
     }
 )
-"""Names of columns taken as binary even if only 0 or only 1 was observed."""
+"""Column names treated as binary even if only 0 or only 1 was observed."""
 
 SCALE_WORDS = frozenset({"likert", "points", "rating", "ratings", "star", "stars"})
-"""Words in the names of columns taken as scales even if only 0 and 1 were observed."""
+"""Words in column names treated as scales even if only 0 and 1 were observed."""
 
 _UNIT = (0.0, 1.0)
 _ANY = (-math.inf, math.inf)
@@ -52,15 +52,15 @@ class ColumnSpec:
     name: str
     column: str
     higher_is_better: bool | None = True
-    """Whether higher is better; None if neither direction is."""
+    """Whether higher is better; None if neither."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """Smallest and largest possible value, if known."""
     k: int | None = None
-    """Number of attempts considered together, for `pass_at_k`, `pass_hat_k` and `asr_at_k`."""
+    """Number of attempts k, for `pass_at_k`, `pass_hat_k` and `asr_at_k`."""
     every: bool = False
     """Whether all k attempts must succeed."""
     answer: str | None = None
-    """Column with the answer of each attempt, the vote in `maj_at_k`."""
+    """Column with the answer of each attempt, used as vote in `maj_at_k`."""
     kind: ColumnKind | None = None
     """Kind of the column; if None, `of_column` infers it."""
 
@@ -81,14 +81,14 @@ class ColumnSpec:
             )
 
     def of_column(self, values: FloatArray, *, averaged: bool = False) -> ColumnSpec:
-        """Return the spec with the kind inferred from a whole column, for use in all its parts.
+        """Return the spec with the kind inferred from a whole column, for use in all parts.
 
         Parameters
         ----------
         values : ndarray
-            All measured values of the column, not only those of a slice.
+            All values of the column, not only those in one slice.
         averaged : bool, default False
-            Whether the value of a unit is the mean of several of these values.
+            Whether a unit's value is the mean of several of these values.
 
         Returns
         -------
@@ -117,7 +117,7 @@ class ColumnSpec:
 
     @property
     def may_be_share(self) -> bool:
-        """Return whether 0 and 1 may mean no and yes, judging by type, bounds and name."""
+        """Return whether 0 and 1 may mean no and yes, based on type, bounds and name."""
         if self.kind is not None:
             return self.kind == "share"
         return self.bounds in (_UNIT, _ANY) and SCALE_WORDS.isdisjoint(words_of(self.column))
@@ -130,7 +130,7 @@ class ColumnSpec:
         return "bounded" if all(map(math.isfinite, self.bounds)) else "number"
 
     def of_attempts(self, n: IntArray, n_correct: IntArray) -> tuple[FloatArray, BoolArray]:
-        """Return one value per unit from its attempts, and a mask of units with enough attempts."""
+        """Return one value per unit, and a mask of units with enough attempts."""
         k = self.k or 1
         enough = n >= k
         values = np.zeros(len(n))
@@ -142,9 +142,9 @@ class ColumnSpec:
     def of_votes(
         self, values: FloatArray, answers: NDArray[Any], starts: IntArray, n: IntArray
     ) -> tuple[FloatArray, BoolArray]:
-        """Return one value per unit from its answers, and a mask of units with enough attempts.
+        """Return one value per unit by voting, and a mask of units with enough attempts.
 
-        A unit has the ``n`` attempts from its start; an answer of None does not vote.
+        Each unit has ``n`` consecutive attempts; None does not vote.
         """
         k = self.k or 1
         enough = n >= k
@@ -185,7 +185,7 @@ class ColumnSpec:
 
 
 def stated_bounds(spec: ColumnSpec) -> dict[str, Any]:
-    """Return the bounds of a column for the details of a cell; empty if its type implies them.
+    """Return the bounds of a column for the cell details; empty if implied by its kind.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def stated_bounds(spec: ColumnSpec) -> dict[str, Any]:
 def mean_as_stated(
     column: str, details: Mapping[str, Any], higher_is_better: bool | None
 ) -> ColumnSpec:
-    """Return the mean of a column with the kind and bounds stored in the details of a cell.
+    """Restore the mean of a column with the kind and bounds stored in cell details.
 
     Missing or invalid details are ignored.
 
@@ -252,16 +252,16 @@ def mean_of(
     column : str
         Name of the column.
     higher_is_better : bool, None or "by name", default "by name"
-        Direction, for gates and comparisons; None if neither is better. By default it depends on
-        the name: higher ``accuracy`` and lower ``toxicity`` are better; for unknown names neither
-        is, so that comparisons report "different" instead of "better".
+        Direction, for gates and comparisons; None if neither is better. By default it is inferred
+        from the name (higher ``accuracy``, lower ``toxicity``); for unknown names it is None, and
+        comparisons report "different" instead of "better".
     bounds : tuple of float
-        Smallest and largest possible value, if known. The interval stays within the bounds and
-        accounts for unobserved values, so pass them if they exist.
+        Smallest and largest possible value, if known. The interval then stays within the bounds and
+        accounts for unobserved values.
     kind : {"share", "bounded", "number"}, optional
-        "share" means that values are 1 for yes and 0 for no. By default, a column in which both 0
-        and 1 and no other values occur is a share, unless its name indicates a scale (``rating``,
-        ``stars``), and a column with finite bounds is bounded.
+        "share" means that values are 1 for yes and 0 for no. By default, a column with exactly the
+        values 0 and 1 is a share, unless its name indicates a scale (``rating``, ``stars``), and a
+        column with finite bounds is "bounded".
 
     Returns
     -------
@@ -285,7 +285,7 @@ def mean_of(
 
 
 def direction(given: Direction, name: str) -> bool | None:
-    """Return the given direction, or the known direction of a name.
+    """Resolve a direction; "by name" infers it from the name.
 
     Examples
     --------
@@ -335,7 +335,7 @@ def pass_at_k(column: str, k: int, *, higher_is_better: Direction = "by name") -
 
 
 def _of_passes(given: Direction, column: str) -> bool | None:
-    """Return the direction of pass@k: higher is better unless the column is known to be worse."""
+    """Return the direction of pass@k: higher is better unless the column name implies otherwise."""
     return known_direction(column) is not False if given == "by name" else direction(given, column)
 
 

@@ -1,4 +1,4 @@
-"""Grammar of metric names, used in Python, the command line, claims and scikit-learn.
+"""Grammar of metric names, for Python, the command line, claims and scikit-learn.
 
 ===========================  ==========================================================
 ``roc_auc``                  a metric without parameters
@@ -7,10 +7,10 @@
 ``ece=15``                   a calibration error, with its number of bins
 ===========================  ==========================================================
 
-Case is ignored, and ``-`` is equivalent to ``_``. The names under which results are stored
-(``op_f1_at_0.5``, ``recall_at_fpr_0.01``, ``ece_n_bins_15_strategy_uniform``), older spellings
-(``f1=0.5``, ``recall_at_fpr=0.01``, ``partial_roc_auc=0.1``) and the names of `metrics.CATALOGUE`
-are also accepted.
+Case is ignored, and ``-`` is equivalent to ``_``. Stored names (``op_f1_at_0.5``,
+``recall_at_fpr_0.01``, ``ece_n_bins_15_strategy_uniform``), older spellings (``f1=0.5``,
+``recall_at_fpr=0.01``, ``partial_roc_auc=0.1``) and the names of `metrics.CATALOGUE` are also
+accepted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ At: TypeAlias = Any
 """Threshold, `FittedOperatingPoint` or `ThresholdSelector` for threshold metrics, or None."""
 
 _DEFAULT_AT_THRESHOLD = ("f1", "precision", "recall", "fpr")
-"""Metrics added to `DEFAULT_METRICS` if there is a threshold."""
+"""Metrics added to `DEFAULT_METRICS` if a threshold is given."""
 
 QUANTITIES = (
     *("f1", "precision", "recall", "specificity", "accuracy", "balanced_accuracy"),
@@ -46,7 +46,7 @@ _SYNONYMS = {
     **dict.fromkeys(("auc", "auroc"), "roc_auc"),
 }
 _OLD = {"recall_at_fpr": "recall@fpr=0.01", "partial_roc_auc": "roc_auc@fpr=0.1"}
-"""Older spellings without a number, with the default that they had."""
+"""Older spellings without a number, with their former default."""
 _AT_FPR = ("recall", "roc_auc")
 _BINNED = {"ece": "uniform", "ece_equal_mass": "quantile"}
 METRIC_NAMES = (*_PLAIN, *_OLD, *_BINNED, *QUANTITIES)
@@ -67,11 +67,11 @@ _STORED = tuple(
         (r"partial_roc_auc=(.+)", r"roc_auc@fpr=\1"),
     )
 )
-"""Stored names and older spellings, with their spelling in the grammar."""
+"""Stored names and older spellings, mapped to the grammar."""
 
 
 def named(name: str, *, at: At = None) -> MetricSpec:
-    """Return the metric of labels and scores with this name.
+    """Return the metric of labels and scores with the given name.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def stored_name(name: str) -> str:
 
 
 def quantity_of(name: str) -> str | None:
-    """Return the quantity of a threshold metric, given its stored name; None for other metrics.
+    """Return the base metric of a stored threshold metric name; None for other metrics.
 
     Examples
     --------
@@ -250,7 +250,7 @@ def _of_decisions(key: str, at: At) -> MetricSpec:
 
 
 def _of_catalogue(name: str, key: str, sign: str) -> MetricSpec:
-    """Return a metric of the catalogue, such as ``calibration_slope``; raise for other names."""
+    """Return a catalogue metric such as ``calibration_slope``; raise for other names."""
     from eval_toolkit.inference.statistics import statistic_for
     from eval_toolkit.metric_specs.scores import ScoreSpec
     from eval_toolkit.metrics import CATALOGUE
@@ -265,7 +265,7 @@ def _of_catalogue(name: str, key: str, sign: str) -> MetricSpec:
 
 
 def _remedy(key: str) -> str:
-    """Return the valid spellings of a metric that does not take the given parameter."""
+    """Return the valid spellings of a metric used with an invalid parameter."""
     ways = [f"{key}@0.5"] if key in QUANTITIES else [f"{key}=15" if key in _BINNED else key]
     return "write " + " or ".join([*ways, *([f"{key}@fpr=0.01"] if key in _AT_FPR else [])])
 

@@ -1,4 +1,4 @@
-"""Metrics of labels and scores, read from the default or other columns of records."""
+"""Metrics of labels and scores, read from the default or other record columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from eval_toolkit import metrics
 from eval_toolkit._internal import validation
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference.prepared import SCORED
+from eval_toolkit.inference.columns import SCORED
 from eval_toolkit.inference.statistics import (
     BRIER,
     LOG_LOSS,
@@ -41,7 +41,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ScoreSpec:
-    """A named metric of labels and scores with a prepared statistic.
+    """Named metric of labels and scores, with a vectorised statistic.
 
     Examples
     --------
@@ -69,7 +69,7 @@ roc_auc = ScoreSpec("roc_auc", metrics.roc_auc, RocAuc())
 brier = ScoreSpec("brier", metrics.brier_score, BRIER, higher_is_better=False)
 log_loss = ScoreSpec("log_loss", metrics.log_loss, LOG_LOSS, higher_is_better=False)
 DEFAULT_METRICS = (pr_auc, roc_auc, brier, log_loss)
-"""Metrics of `scorecard`, `evaluate`, `score` and `compare` if none are named."""
+"""Default metrics of `scorecard`, `evaluate`, `score` and `compare`."""
 
 
 def make_spec_name(prefix: str, **kwargs: Any) -> str:
@@ -84,7 +84,7 @@ def make_spec_name(prefix: str, **kwargs: Any) -> str:
 
 
 def _shortest(value: float) -> str:
-    """Return the shortest string that identifies a number, so that names do not collide."""
+    """Return the shortest string that uniquely represents a number."""
     return np.format_float_positional(value, trim="-")
 
 
@@ -165,8 +165,8 @@ def on_columns(spec: ScoreSpec, *, label: str, score: str, name: str | None = No
     Returns
     -------
     ScoreSpec
-        Spec that counts each attempt as a row, since the attempts at a unit may differ in label;
-        attempts at a unit are resampled together. The details of a cell contain ``n_attempts``.
+        Spec that treats each attempt as a row, since attempts at a unit may have different labels;
+        a unit's attempts are resampled together. Cell details contain ``n_attempts``.
 
     Raises
     ------

@@ -13,7 +13,7 @@ from eval_toolkit.inference.column_statistics import (
     Statistic,
     columns_of,
 )
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.metric_specs.base import OfRecords, checked_columns
 from eval_toolkit.metric_specs.columns import Direction, check_bounds, direction
 
@@ -34,7 +34,7 @@ class StatisticSpec(OfRecords):
     columns: tuple[str, ...]
     statistic: Statistic = field(repr=False)
     higher_is_better: bool | None = True
-    """Whether higher is better; None if neither direction is."""
+    """Whether higher is better; None if neither."""
 
     def data_of(self, values: Mapping[str, NDArray[Any]]) -> Columns:
         """Return columns of records under the names used by the statistic."""
@@ -57,12 +57,12 @@ def from_columns(
     name : str
         Name of the metric.
     columns : sequence of str
-        Columns of the records, in the order of the metric's arguments or names. Each attempt counts
-        as a row; rows with missing values are excluded. The attempts at a unit and the units of a
-        group are resampled together.
+        Columns of the records, in the order of the metric's arguments. Each attempt is a row; rows
+        with missing values are excluded. Attempts at a unit and units in a group are resampled
+        together.
     metric : callable or Statistic
         Function that takes the columns as arrays and returns a number, called for each resample; or
-        an instance of `inference.ColumnStatistic`, which evaluates 64 resamples at once.
+        an `inference.ColumnStatistic`, which evaluates 64 resamples per call.
     higher_is_better : bool, None or "by name", default "by name"
         Direction, for gates and comparisons; by default derived from the metric's name, and None
         for unknown names.
@@ -77,7 +77,7 @@ def from_columns(
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If a name is empty, the number of columns is zero or differs from the statistic's, the
+        If a name is empty, the number of columns is zero or does not match the statistic, the
         metric is not callable, or the bounds are not increasing.
 
     Examples

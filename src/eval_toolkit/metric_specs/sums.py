@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.inference.column_sums import SumsFn, SumsStatistic, values_of_sums
-from eval_toolkit.inference.prepared import SCORED, Columns
+from eval_toolkit.inference.columns import SCORED, Columns
 from eval_toolkit.metric_specs.base import OfRecords, checked_columns
 from eval_toolkit.metric_specs.columns import ColumnSpec, Direction, check_bounds, direction
 from eval_toolkit.metric_specs.families import is_of_columns, is_of_sums
@@ -19,7 +19,7 @@ from eval_toolkit.protocols import MetricSpec
 
 
 def columns_read(spec: MetricSpec) -> tuple[str, ...]:
-    """Return the columns of the records from which a metric is computed.
+    """Return the record columns that a metric reads.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class SumsSpec(OfRecords):
     columns: tuple[str, ...]
     function: SumsFn = field(repr=False)
     higher_is_better: bool | None = True
-    """Whether higher is better; None if neither direction is."""
+    """Whether higher is better; None if neither."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """Smallest and largest possible value, if known."""
 
@@ -87,7 +87,7 @@ def ratio_of(
     higher_is_better: Direction = "by name",
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> SumsSpec:
-    """Return a metric that is a ratio of two column sums, such as bits per byte over all texts.
+    """Return a metric that is a ratio of two column sums, such as bits per byte.
 
     Parameters
     ----------
@@ -134,8 +134,8 @@ def from_sums(
         Columns of the records to sum. Attempts at a unit are first reduced to one value per column
         (their mean by default); units with missing values are excluded.
     function : callable
-        Takes sums as an array of shape (n_draws, len(columns)) and returns one value per draw, NaN
-        if undefined. Each call evaluates many resamples.
+        Function of sums of shape (n_draws, len(columns)) that returns one value per draw, NaN if
+        undefined. Each call evaluates many resamples.
     higher_is_better : bool, None or "by name", default "by name"
         Direction, for gates and comparisons; by default derived from the metric's name, and None
         for unknown names.

@@ -1,4 +1,4 @@
-"""Metrics of binary labels and scores, with numpy implementations tested against scikit-learn.
+"""Metrics for binary labels and scores, implemented in numpy and tested against scikit-learn.
 
 Every function takes ``y_true`` (0 or 1) and ``y_score`` (higher means more positive) as
 array-likes. Metrics that are undefined for the data raise `UndefinedMetricError`; invalid data

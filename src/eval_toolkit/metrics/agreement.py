@@ -20,7 +20,7 @@ KappaWeights: TypeAlias = Literal["linear", "quadratic"] | None
 MeasurementLevel: TypeAlias = Literal["nominal", "ordinal", "interval", "ratio"]
 
 _MAX_VALUES = {"nominal": 2000, "ratio": 2000, "ordinal": 64}
-"""Maximum number of distinct values; memory grows with all pairs, for ordinal data per unit."""
+"""Maximum number of distinct values; memory is quadratic in it (for ordinal data, per unit)."""
 
 
 def cohen_kappa(
@@ -31,7 +31,7 @@ def cohen_kappa(
     labels: Sequence[Any] | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Return Cohen's kappa: chance-corrected agreement of two label vectors.
+    """Return Cohen's kappa, the chance-corrected agreement between two label vectors.
 
     Parameters
     ----------
@@ -58,9 +58,9 @@ def cohen_kappa(
 
     Notes
     -----
-    ``1 − d_o / d_e`` with the observed disagreement d_o and the disagreement d_e of independent
-    raters with the same marginals [1]_, [2]_. Equal to ``sklearn.metrics.cohen_kappa_score`` to
-    1e-12. `kappa_interval` gives the interval.
+    ``1 − d_o / d_e`` where d_o is the observed disagreement, and d_e the expected disagreement of
+    independent raters with the same marginals [1]_, [2]_. Agrees with
+    ``sklearn.metrics.cohen_kappa_score`` to 1e-12. See `kappa_interval` for an interval.
 
     References
     ----------
@@ -98,7 +98,7 @@ def krippendorff_alpha(
     level: MeasurementLevel = "nominal",
     labels: Sequence[Any] | None = None,
 ) -> float:
-    """Return Krippendorff's alpha of several raters; missing ratings are allowed.
+    """Return Krippendorff's alpha for several raters; ratings may be missing.
 
     Parameters
     ----------
@@ -124,9 +124,9 @@ def krippendorff_alpha(
 
     Notes
     -----
-    ``1 − D_o / D_e`` from the coincidences of pairs of ratings of the same unit [1]_; units with a
-    single rating are ignored. Equal to the package ``krippendorff`` to 1e-12. `alpha_interval`
-    gives the interval.
+    ``1 − D_o / D_e``, computed from pairs of ratings of the same unit [1]_; units with a single
+    rating are ignored. Agrees with the package ``krippendorff`` to 1e-12. See `alpha_interval` for
+    an interval.
 
     References
     ----------
@@ -179,7 +179,7 @@ class AlphaParts:
         return counts
 
     def _moments(self, codes: IntArray, values: FloatArray) -> FloatArray:
-        """Return sums and squares by unit, which determine alpha for interval data."""
+        """Return sums and sums of squares by unit, which determine alpha for interval data."""
         there = codes >= 0
         x = np.where(there, values[codes], 0.0)
         x = np.where(there, x - x.sum() / there.sum(), 0.0)
@@ -219,7 +219,7 @@ class AlphaParts:
 
 
 def _coincidences(counts: FloatArray) -> FloatArray:
-    """Return the number of coincidences of every pair of values by unit, flattened."""
+    """Return the flattened coincidence matrix of each unit."""
     others = (counts.sum(axis=1) - 1.0)[:, None, None]
     pairs = counts[:, :, None] * counts[:, None, :]
     own = np.arange(counts.shape[1])
@@ -228,7 +228,7 @@ def _coincidences(counts: FloatArray) -> FloatArray:
 
 
 def _distances(values: FloatArray, level: str) -> FloatArray:
-    """Return the squared difference of every pair of values."""
+    """Return the squared difference for each pair of values."""
     if level == "nominal":
         return 1.0 - np.eye(len(values))
     apart = values[:, None] - values[None, :]
@@ -295,7 +295,7 @@ def paired_codes(
 def label_codes(
     values: NDArray[Any], labels: Sequence[Any] | None, name: str
 ) -> tuple[IntArray, int]:
-    """Return the index of each value among the labels, sorted unless an order is given."""
+    """Return the index of each value in the labels, which are sorted unless given."""
     if labels is None:
         return group_codes(values, len(values), name)
     place = {label: i for i, label in enumerate(labels)}

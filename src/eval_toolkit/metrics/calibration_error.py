@@ -1,4 +1,4 @@
-"""Calibration errors: differences between predicted probabilities and observed frequencies."""
+"""Calibration errors: gaps between predicted probabilities and observed frequencies."""
 
 import math
 from itertools import pairwise
@@ -76,7 +76,7 @@ def expected_calibration_error(
     Raises
     ------
     InvalidInputError
-        If the data are invalid, a score lies outside [0, 1], or ``n_bins`` < 2.
+        If the data are invalid, a score is outside [0, 1], or ``n_bins`` < 2.
 
     Notes
     -----
@@ -126,7 +126,7 @@ def expected_calibration_error_equal_mass(
     Raises
     ------
     InvalidInputError
-        If the data are invalid, a score lies outside [0, 1], or there are fewer rows than bins.
+        If the data are invalid, a score is outside [0, 1], or there are fewer rows than bins.
 
     Notes
     -----
@@ -170,7 +170,7 @@ def expected_calibration_error_l2(
     Raises
     ------
     InvalidInputError
-        If the data are invalid, a score lies outside [0, 1], or there are fewer rows than bins.
+        If the data are invalid, a score is outside [0, 1], or there are fewer rows than bins.
 
     Notes
     -----
@@ -209,14 +209,14 @@ def expected_calibration_error_l2_debiased(
     Raises
     ------
     InvalidInputError
-        If the data are invalid, a score lies outside [0, 1], or there are fewer rows than bins.
+        If the data are invalid, a score is outside [0, 1], or there are fewer rows than bins.
 
     Notes
     -----
     ``√max(0, Σ_k n_k/n [(p̄_k − ȳ_k)² − ȳ_k (1 − ȳ_k) / (n_k − 1)])``, the estimator of [1]_: the
     subtracted term is the unbiased estimate of the variance of ȳ_k. Bins with a single row have no
-    such estimate and are left uncorrected. Row weights are not accepted, because the correction
-    counts independent rows.
+    such estimate and are left uncorrected. Row weights are not supported, because the correction
+    depends on the number of independent rows.
 
     References
     ----------
@@ -267,14 +267,14 @@ def expected_calibration_error_debiased(
     Raises
     ------
     InvalidInputError
-        If the data are invalid, a score lies outside [0, 1], there are fewer rows than bins, or
+        If the data are invalid, a score is outside [0, 1], there are fewer rows than bins, or
         ``n_sweep`` < 10.
 
     Notes
     -----
     ``max(0, ECE(y, p) − mean_b ECE(y*_b, p))`` with labels y*_b drawn from Bernoulli(p); ECE is
-    `expected_calibration_error_equal_mass`. Row weights are not accepted, because the number of
-    independent labels behind a weight is unknown.
+    `expected_calibration_error_equal_mass`. Row weights are not supported, because a weight does
+    not determine a number of independent labels.
 
     Examples
     --------
@@ -300,7 +300,7 @@ def expected_calibration_error_debiased(
 
 
 def _positives_per_bin(draws: BoolArray, ascending: FloatArray, cuts: IntArray) -> FloatArray:
-    """Count simulated positives between cuts; ties at a cut are divided as in the bins."""
+    """Count simulated positives between cuts; ties at a cut are split as in `binning`."""
     n = len(ascending)
     first_of_tie = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
     boundaries = np.append(first_of_tie, n)
@@ -325,7 +325,7 @@ def maximum_calibration_error(
     strategy: str = "quantile",
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Return the largest gap between mean prediction and observed frequency of a bin.
+    """Return the largest gap between mean prediction and observed frequency over the bins.
 
     Parameters
     ----------
@@ -348,7 +348,7 @@ def maximum_calibration_error(
     Raises
     ------
     InvalidInputError
-        If the data are invalid, a score lies outside [0, 1], or there are fewer rows than
+        If the data are invalid, a score is outside [0, 1], or there are fewer rows than
         equal-mass bins.
 
     Notes
@@ -389,7 +389,7 @@ def smooth_ece(
     Raises
     ------
     InvalidInputError
-        If the data are invalid or a score lies outside [0, 1].
+        If the data are invalid or a score is outside [0, 1].
 
     Notes
     -----

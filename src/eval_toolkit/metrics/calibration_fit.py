@@ -65,14 +65,14 @@ def calibration_slope_intercept(
     Raises
     ------
     InvalidInputError
-        If the data are invalid or a score lies outside [0, 1].
+        If the data are invalid or a score is outside [0, 1].
     UndefinedMetricError
         If only one class is present, all scores are equal, a score is exactly 0 or 1 (infinite
         logit), or the scores separate the classes (no maximum of the likelihood).
 
     Notes
     -----
-    Unpenalised maximum likelihood [1]_ by Newton's method; equal to statsmodels' binomial GLM.
+    Unpenalised maximum likelihood [1]_ by Newton's method; agrees with statsmodels' binomial GLM.
 
     References
     ----------

@@ -37,20 +37,18 @@ class MetricInfo:
 
     name: str
     function: Callable[..., float]
-    """Called as ``function(y_true, y_score)``, plus ``sample_weight=`` where accepted."""
+    """Called as ``function(y_true, y_score)``, with ``sample_weight=`` if accepted."""
     bounds: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool | None
-    """None if the best value is not an extreme (calibration slope and intercepts)."""
+    """None if neither direction is better (calibration slope and intercepts)."""
     needs_probability: bool = False
-    """Whether scores must lie in [0, 1]."""
+    """Whether scores must be in [0, 1]."""
     needs_both_classes: bool = False
     """Whether a single class raises `UndefinedMetricError`, for any scores."""
     monotone_invariant: bool = False
     """Whether the metric is invariant under strictly increasing transforms of the scores."""
     label_swap: str | None = None
-    """Metric that equals this one after replacing every label y by 1 − y and every score s by 1 −
-    s, with a leading "-" if the sign changes too; None if there is none. Scores exactly at a
-    threshold or bin edge are excluded from this rule."""
+    """Equivalent metric on labels 1 − y and scores 1 − s, with "-" if the sign changes, or None."""
     accepts_weight: bool = True
     min_rows: int = 1
     """Minimum number of rows for which the metric can be defined."""
@@ -58,7 +56,7 @@ class MetricInfo:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Function that returns one field of a structured result; a class so that it can be pickled."""
+    """Picklable function that returns one field of a structured result."""
 
     function: Callable[..., Any]
     attribute: str

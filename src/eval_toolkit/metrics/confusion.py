@@ -1,4 +1,4 @@
-"""Metrics at one threshold; a row is predicted positive if ``score >= threshold``."""
+"""Metrics at a threshold; a row is predicted positive if ``score >= threshold``."""
 
 import math
 from collections.abc import Callable
@@ -124,7 +124,7 @@ class ConfusionCounts(Displayed):
         return self.tp + self.fp
 
     def _rate(self, of: Callable[..., Any], exists: object, why: str) -> float:
-        """Return a rate as a float, or raise with the reason why it is undefined."""
+        """Return a rate, or raise with the reason why it is undefined."""
         if not exists:
             name = of.__name__.removesuffix("_of")
             raise UndefinedMetricError(f"{name} is undefined: {why}")
@@ -132,32 +132,32 @@ class ConfusionCounts(Displayed):
 
     @property
     def precision(self) -> float:
-        """Share of predicted positives that are positive."""
+        """Fraction of predicted positives that are positive."""
         return self._rate(precision_of, self.n_predicted, "nothing is predicted positive")
 
     @property
     def recall(self) -> float:
-        """Share of positives that are predicted positive."""
+        """Fraction of positives that are predicted positive."""
         return self._rate(recall_of, self.n_positive, "there are no positives")
 
     @property
     def specificity(self) -> float:
-        """Share of negatives that are predicted negative."""
+        """Fraction of negatives that are predicted negative."""
         return self._rate(specificity_of, self.n_negative, "there are no negatives")
 
     @property
     def fpr(self) -> float:
-        """Share of negatives that are predicted positive."""
+        """Fraction of negatives that are predicted positive."""
         return self._rate(fpr_of, self.n_negative, "there are no negatives")
 
     @property
     def fnr(self) -> float:
-        """Share of positives that are predicted negative."""
+        """Fraction of positives that are predicted negative."""
         return self._rate(fnr_of, self.n_positive, "there are no positives")
 
     @property
     def accuracy(self) -> float:
-        """Share of rows predicted correctly."""
+        """Fraction of rows predicted correctly."""
         return self._rate(accuracy_of, self.n, "there are no rows")
 
     @property
@@ -207,7 +207,7 @@ _RATES: dict[str, Callable[[ConfusionCounts], float]] = {
 
 @dataclass(frozen=True, slots=True)
 class ThresholdResult(Displayed):
-    """Selected threshold with its criterion and its metrics on the selection data.
+    """Selected threshold with its criterion and the metrics on the selection data.
 
     Examples
     --------
@@ -237,7 +237,7 @@ def _json_number(value: float) -> float | None:
 
 
 def checked_threshold(threshold: float) -> float:
-    """Return a threshold; raise for NaN, but not for infinite values."""
+    """Return a threshold; raise for NaN but allow infinite values."""
     try:
         value = as_float(threshold)
     except (TypeError, ValueError, OverflowError):
@@ -284,7 +284,7 @@ def confusion_counts(
     Returns
     -------
     ConfusionCounts
-        The four counts, with every rate as a property.
+        The four counts, with rates as properties.
 
     Raises
     ------
@@ -507,7 +507,7 @@ def net_benefit(
     Raises
     ------
     InvalidInputError
-        If the data are invalid, a score lies outside [0, 1], or the threshold outside (0, 1).
+        If the data are invalid, a score is outside [0, 1], or the threshold outside (0, 1).
 
     Notes
     -----

@@ -30,7 +30,7 @@ def score_groups(
 ) -> ScoreGroups:
     """Sort rows by descending score, group ties, and accumulate the counts of both classes.
 
-    The arrays must be validated. Rows with zero weight are dropped, so their scores are not
+    The arrays must already be validated. Rows with zero weight are dropped, so their scores are not
     thresholds.
 
     Examples

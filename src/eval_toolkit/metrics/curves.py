@@ -35,7 +35,7 @@ class RocCurve(Displayed):
     fpr: FloatArray
     tpr: FloatArray
     thresholds: FloatArray
-    """Strictly descending thresholds; the first is +inf, where no row is predicted positive."""
+    """Strictly descending thresholds; the first is +inf (no row is predicted positive)."""
 
     def __iter__(self) -> Iterator[FloatArray]:
         return iter((self.fpr, self.tpr, self.thresholds))
@@ -56,7 +56,7 @@ class PrCurve(Displayed):
     precision: FloatArray
     recall: FloatArray
     thresholds: FloatArray
-    """Strictly ascending thresholds; one entry shorter than the rates, which end at (1, 0)."""
+    """Strictly ascending thresholds; one element shorter than the rates, which end at (1, 0)."""
 
     def __iter__(self) -> Iterator[FloatArray]:
         return iter((self.precision, self.recall, self.thresholds))
@@ -190,14 +190,14 @@ def calibration_curve(
     Raises
     ------
     InvalidInputError
-        If the data are invalid, a score lies outside [0, 1], ``n_bins`` < 2, or there are fewer
+        If the data are invalid, a score is outside [0, 1], ``n_bins`` < 2, or there are fewer
         rows than equal-mass bins.
 
     Notes
     -----
     Equal-width bins are [k/n, (k+1)/n), with the last one closed. Equal-mass bins cut the sorted
-    rows at ``⌊k n / n_bins⌋``; rows tied across a cut are divided evenly, so that the input order
-    does not matter.
+    rows at ``⌊k n / n_bins⌋``; rows tied across a cut are split proportionally, so that the input
+    order does not matter.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Check whether metrics are defined for the data, and placeholder results if they are not."""
+"""Checks whether metrics are defined for the data, and placeholder results."""
 
 import re
 from collections.abc import Collection
@@ -36,7 +36,7 @@ _ALIASES = {
     "false_positive_rate": "fpr",
     "false_negative_rate": "fnr",
 }
-"""Aliases of catalogue metrics; parameters do not affect when a metric is defined."""
+"""Aliases of catalogue metrics; parameters do not affect definedness."""
 _PARAMETERS = re.compile(r"(_at)?_\d[\w.]*$")
 
 
@@ -52,21 +52,21 @@ def is_metric_defined_for_slice(
     Parameters
     ----------
     metric_name : str
-        Name of the metric, ignoring case and ``-``, ``_`` or blanks between words; also an alias
-        ("AUROC", "average precision") or a name with a parameter ("recall_at_fpr=0.01").
+        Name of the metric, ignoring case and ``-``, ``_`` or spaces between words; aliases
+        ("AUROC", "average precision") and names with a parameter ("recall_at_fpr=0.01") are
+        accepted.
     is_single_class : bool
         Whether all labels of the slice are equal.
     incompatible_metrics : collection of str
-        Metrics that need both classes. By default taken from `metrics.CATALOGUE`, which a custom
-        set replaces.
+        Metrics that need both classes; by default those in `metrics.CATALOGUE`.
     on_unknown : {"defined", "raise"}
-        Behaviour for names that are neither in the catalogue nor in the set: return True, leaving
-        the check to the metric, or raise.
+        Behaviour for unknown names: return True (the metric itself then raises if undefined), or
+        raise.
 
     Returns
     -------
     bool
-        False if the metric needs both classes and the slice has a single one, else True.
+        False if the metric needs both classes and the slice has only one, else True.
 
     Raises
     ------

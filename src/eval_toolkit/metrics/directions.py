@@ -1,4 +1,4 @@
-"""Direction of metrics (whether higher is better), inferred from their names."""
+"""Direction of metrics (whether higher is better), inferred from names."""
 
 import re
 
@@ -30,7 +30,7 @@ _EITHER_WAY = """
     detected detection detector caught blocked prevented avoided resisted
     refusal refusals refused adversarial
 """
-"""Words that reverse the meaning of a name or make it ambiguous; the direction is then unknown."""
+"""Words that reverse the meaning of a name or make it ambiguous."""
 
 
 def _table() -> dict[str, bool | None]:
@@ -55,7 +55,7 @@ def words_of(name: str) -> list[str]:
 
 
 def known_direction(name: str) -> bool | None:
-    """Return whether higher is better for a metric, inferred from its name.
+    """Infer from its name whether a higher value of a metric is better.
 
     Parameters
     ----------
@@ -65,8 +65,8 @@ def known_direction(name: str) -> bool | None:
     Returns
     -------
     bool or None
-        True if higher is better, False if lower is better. None if no word of the name is known, if
-        its words contradict each other (``accuracy_loss``), or if a word may reverse the meaning
+        True if higher is better, False if lower is better. None if the name contains no known word,
+        if its words contradict each other (``accuracy_loss``), or if a word may reverse the meaning
         (``toxicity_detection``, ``error_free``).
 
     Examples

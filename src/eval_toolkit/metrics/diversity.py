@@ -1,4 +1,4 @@
-"""Diversity of texts by word n-grams."""
+"""Text diversity based on word n-grams."""
 
 import re
 from collections import Counter
@@ -95,8 +95,8 @@ def self_similarity(texts: Sequence[str], n: int = 2) -> float:
 
     Notes
     -----
-    Words are defined as in `distinct_n`. A text of fewer than n words counts as a single n-gram; a
-    text without words as its stripped characters, so that two empty texts are identical. With x_i
+    Words are defined as in `distinct_n`. A text of fewer than n words counts as a single n-gram,
+    and a text without words as its stripped characters, so two empty texts are identical. With x_i
     the normalised counts of text i, the mean over pairs is (‖Σ x_i‖² − N) / (N (N − 1)), which is
     linear in the number of words. `probe_similarity` adds an interval and excludes pairs within a
     group.

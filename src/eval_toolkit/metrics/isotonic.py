@@ -26,8 +26,8 @@ def pav(values: FloatArray, weights: FloatArray | None = None) -> FloatArray:
     Notes
     -----
     Pool adjacent violators [1]_: while neighbouring blocks decrease, replace them by their mean.
-    The order of pooling does not matter, so whole decreasing runs are pooled at once as long as the
-    problem shrinks geometrically; a single pass with a stack completes the fit.
+    The order of pooling does not matter. Whole decreasing runs are pooled in vectorised passes
+    while the problem shrinks geometrically; a single pass with a stack completes the fit.
 
     References
     ----------

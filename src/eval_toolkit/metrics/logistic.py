@@ -45,7 +45,7 @@ def fit_logistic(
     Raises
     ------
     InfeasibleError
-        If no finite minimum is reached: the classes are (nearly) separated.
+        If there is no finite minimum because the classes are (nearly) separated.
     """
     weight = np.ones(len(targets)) if weights is None else weights
     ridge = np.broadcast_to(np.asarray(penalty, dtype=np.float64), design.shape[1])

@@ -69,7 +69,7 @@ def brier_score(
     sample_weight: ArrayLike | None = None,
     empty_strategy: EmptyStrategy = "raise",
 ) -> float | SkippedMetric | None:
-    """Return the Brier score: the mean squared difference of probability and label.
+    """Return the Brier score: the mean squared difference between probability and label.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def brier_score(
     sample_weight : array-like of shape (n,), optional
         Non-negative weights of the rows.
     empty_strategy : {"raise", "return_none", "skipped_metric"}, default "raise"
-        Result for empty data; see `pr_auc`.
+        Behaviour for empty data; see `pr_auc`.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def brier_score(
     Raises
     ------
     InvalidInputError
-        If the data are invalid or a score lies outside [0, 1].
+        If the data are invalid or a score is outside [0, 1].
 
     Notes
     -----
@@ -136,12 +136,12 @@ def log_loss(
     Raises
     ------
     InvalidInputError
-        If the data are invalid or a score lies outside [0, 1].
+        If the data are invalid or a score is outside [0, 1].
 
     Notes
     -----
     ``−mean(y ln p + (1 − y) ln(1 − p))`` with probabilities clipped to [ε, 1 − ε], ε = 2⁻⁵², so
-    that a wrong prediction of certainty costs 36.04 instead of infinity. Equal to
+    that a confident wrong prediction costs 36.04 instead of infinity. Equal to
     ``sklearn.metrics.log_loss`` to 1e-12.
 
     Examples
@@ -190,15 +190,15 @@ def brier_decomposition(
     Raises
     ------
     InvalidInputError
-        If the data are invalid, a score lies outside [0, 1], or there are fewer rows than bins.
+        If the data are invalid, a score is outside [0, 1], or there are fewer rows than bins.
 
     Notes
     -----
-    Binned: with mean prediction p̄_k and frequency ȳ_k in bin k of n_k rows, reliability is
-    ``Σ n_k/n (p̄_k − ȳ_k)²``, resolution ``Σ n_k/n (ȳ_k − ȳ)²``, uncertainty ``ȳ (1 − ȳ)``;
-    ``brier = reliability − resolution + uncertainty`` holds up to the variance within bins.
-    CORP: with S the Brier score, S_C that of the isotonic fit and S_R that of the base rate,
-    ``mcb = S − S_C``, ``dsc = S_R − S_C``, ``unc = S_R``, and the identity is exact.
+    Binned: with mean prediction p̄_k and frequency ȳ_k in bin k of n_k rows, reliability is ``Σ
+    n_k/n (p̄_k − ȳ_k)²``, resolution ``Σ n_k/n (ȳ_k − ȳ)²``, uncertainty ``ȳ (1 − ȳ)``; ``brier =
+    reliability − resolution + uncertainty`` holds up to the variance within bins. CORP: with S, S_C
+    and S_R the Brier scores of the predictions, the isotonic fit and the base rate, ``mcb = S −
+    S_C``, ``dsc = S_R − S_C``, ``unc = S_R``; the identity is exact.
 
     References
     ----------

@@ -79,7 +79,7 @@ def pr_auc(
     sample_weight: ArrayLike | None = None,
     empty_strategy: EmptyStrategy = "raise",
 ) -> float | SkippedMetric | None:
-    """Return the average precision: the area under the precision-recall step function.
+    """Return average precision, the area under the precision-recall step function.
 
     Parameters
     ----------
@@ -90,13 +90,13 @@ def pr_auc(
     sample_weight : array-like of shape (n,), optional
         Non-negative weights of the rows.
     empty_strategy : {"raise", "return_none", "skipped_metric"}, default "raise"
-        Result for empty data or a single class: raise, return None, or return a dict with ``value``
-        None, ``status`` "skipped", the ``reason`` and ``details``.
+        Behaviour for empty data or a single class: raise, return None, or return a dict with
+        ``value`` None, ``status`` "skipped", ``reason`` and ``details``.
 
     Returns
     -------
     float
-        A value in (0, 1]; a random ranking gives about the prevalence.
+        A value in (0, 1]; the prevalence is chance level.
 
     Raises
     ------
@@ -107,10 +107,10 @@ def pr_auc(
 
     Notes
     -----
-    ``Σ_k (R_k − R_{k−1}) P_k`` over the distinct scores from the highest down, with precision P
-    and recall R at ``score >= threshold``; tied rows enter together, so the row order does not
-    matter. Equal to ``sklearn.metrics.average_precision_score`` to 1e-12, except that a single
-    class raises here and gives 0.0 or 1.0 there.
+    ``Σ_k (R_k − R_{k−1}) P_k`` over the distinct scores from the highest down, with precision P and
+    recall R at ``score >= threshold``; tied rows enter together, so the row order does not matter.
+    Agrees with ``sklearn.metrics.average_precision_score`` to 1e-12, except that a single class
+    raises instead of returning 0.0 or 1.0.
 
     Examples
     --------
@@ -174,12 +174,12 @@ def roc_auc(
     y_score : array-like of shape (n,)
         Scores on any scale; higher means more positive.
     max_fpr : float, optional
-        Maximum false-positive rate, in (0, 1], of a partial area, standardised so that chance gives
-        0.5 and a perfect ranking 1.
+        Maximum false-positive rate, in (0, 1], for a partial area, standardised so that chance
+        gives 0.5 and a perfect ranking 1.
     sample_weight : array-like of shape (n,), optional
         Non-negative weights of the rows.
     empty_strategy : {"raise", "return_none", "skipped_metric"}, default "raise"
-        Result for empty data or a single class; see `pr_auc`.
+        Behaviour for empty data or a single class; see `pr_auc`.
 
     Returns
     -------
@@ -197,9 +197,9 @@ def roc_auc(
     Notes
     -----
     The Mann-Whitney form [1]_, O(n log n). With ``max_fpr`` = m and the area A of the linearly
-    interpolated curve over [0, m], the value is ``(1 + (A − m²/2) / (m − m²/2)) / 2`` [2]_. Equal
-    to ``sklearn.metrics.roc_auc_score`` to 1e-12, except that a single class raises here and gives
-    NaN there.
+    interpolated curve over [0, m], the value is ``(1 + (A − m²/2) / (m − m²/2)) / 2`` [2]_. Agrees
+    with ``sklearn.metrics.roc_auc_score`` to 1e-12, except that a single class raises instead of
+    returning NaN.
 
     References
     ----------
@@ -268,7 +268,7 @@ class RecallAtFprResult(Displayed):
     recall: float
     actual_fpr: float
     n_val_neg: float
-    """Number of negatives (their total weight, if weighted)."""
+    """Number of negatives (total weight, if weighted)."""
     fp: float
     tn: float
 
@@ -291,7 +291,7 @@ def recall_at_fpr(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> RecallAtFprResult:
-    """Return the largest recall among thresholds with a false-positive rate of at most the target.
+    """Return the maximum recall at a false-positive rate of at most the target.
 
     Parameters
     ----------
@@ -319,8 +319,8 @@ def recall_at_fpr(
     Notes
     -----
     Every distinct score is a candidate, and so is +inf, which predicts no positives and is
-    therefore always feasible. The rate is compared as ``fp / n_negative <= target_fpr``; among
-    thresholds of equal recall the one with the fewest false positives wins.
+    therefore always feasible. The rate is compared as ``fp / n_negative <= target_fpr``; ties in
+    recall are broken by the fewest false positives.
 
     Examples
     --------
@@ -349,6 +349,6 @@ def recall_at_fpr(
 
 
 def most_positives_at_fpr(groups: ScoreGroups, target: float) -> float:
-    """Return the number of positives at the lowest threshold with an allowed FPR."""
+    """Return the number of positives at the lowest threshold with an acceptable FPR."""
     n_allowed = int(np.searchsorted(groups.fp / groups.n_negative, target, side="right"))
     return float(groups.tp[n_allowed - 1]) if n_allowed else 0.0

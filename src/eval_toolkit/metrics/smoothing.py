@@ -1,6 +1,6 @@
 """Smooth calibration error: residuals smoothed by a reflected Gaussian kernel.
 
-Functions accept several sets of residuals (columns), so that resamples are vectorised.
+Functions accept several columns of residuals, so that resamples are vectorised.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import numpy as np
 from eval_toolkit._internal.validation import FloatArray, IntArray
 
 Excess: TypeAlias = Callable[[FloatArray, IntArray], FloatArray]
-"""Function of (σ, columns): smoothed absolute residuals of these columns minus σ."""
+"""Function of (σ, columns) that returns smoothed absolute residuals minus σ."""
 
 _CELLS = 1 << 15
 _TOLERANCE = 1e-13

@@ -1,4 +1,4 @@
-"""Metrics within strata, and score summaries."""
+"""Per-stratum metrics and score summaries."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def stratified_recall(
     with_ci: bool = False,
     confidence: float = 0.95,
 ) -> dict[Any, dict[str, Any]]:
-    """Return the recall within each stratum at one threshold.
+    """Return the recall in each stratum at a threshold.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def stratified_recall(
     strata : array-like of shape (n,)
         Stratum of each row; None and NaN become "unlabeled".
     with_ci : bool, default False
-        Whether to add Wilson's interval of each recall.
+        Whether to add the Wilson interval for each recall.
     confidence : float, default 0.95
         Confidence level of the intervals.
 
@@ -107,7 +107,7 @@ def quantile_stratified_pr_auc(
     q_low: float = 0.25,
     q_high: float = 0.75,
 ) -> dict[str, Any]:
-    """Return the average precision of rows between two quantiles of a covariate.
+    """Return average precision on the rows between two quantiles of a covariate.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def quantile_stratified_report(
     q_high: float = 0.75,
     gap_threshold: float = 0.05,
 ) -> dict[str, Any]:
-    """Compare the average precision of all rows with that of rows with typical covariate values.
+    """Compare average precision on all rows and on rows with typical covariate values.
 
     Parameters
     ----------

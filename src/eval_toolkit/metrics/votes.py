@@ -1,4 +1,4 @@
-"""maj@k: exact probability that the majority answer of k attempts is correct."""
+"""maj@k: probability that the majority answer of k attempts is correct, computed exactly."""
 
 import functools
 import math
@@ -13,7 +13,7 @@ from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 
 _MOST_IN_FLOATS = 1000
-"""Maximum number of attempts for which all binomial coefficients are finite floats."""
+"""Maximum number of attempts with finite binomial coefficients."""
 
 
 def maj_at_k(
@@ -24,8 +24,8 @@ def maj_at_k(
     Parameters
     ----------
     answers : sequence of sequence
-        Answers of each unit's attempts, compared for equality. None marks an attempt without an
-        answer, which does not vote.
+        Answers of each unit's attempts, compared for equality. Attempts without an answer (None) do
+        not vote.
     correct : sequence of array-like
         Whether each answer is correct, 1 or 0. If equal answers differ, their mean is used.
     k : int
@@ -35,8 +35,8 @@ def maj_at_k(
     -------
     ndarray
         One value per unit: the exact mean over all draws of k of its attempts without replacement.
-        Ties are broken at random; k attempts without any answer are incorrect. maj@1 is the share
-        of correct attempts.
+        Ties are broken at random; k attempts without any answer are incorrect. maj@1 is the
+        fraction of correct attempts.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def maj_at_k(
 
     Examples
     --------
-    Two of three attempts say 7. Any two of them give 7 and 7, or a tie of 7 and 8.
+    Two of three attempts answer 7, so two random attempts answer 7 and 7, or 7 and 8 (a tie).
 
     >>> maj_at_k([["7", "7", "8"]], [[1, 1, 0]], 3).tolist()
     [1.0]
@@ -103,8 +103,8 @@ def _of_unit(unit: int, answers: Sequence[Hashable], correct: ArrayLike, k: int)
 def _wins(own: int, others: tuple[int, ...], blank: int, k: int) -> float:
     """Return the number of draws won by an answer given ``own`` times; a t-way tie counts 1/t.
 
-    For each possible number of votes v, a polynomial counts the ways in which all others get at
-    most v: the power of x is their number of votes, the row the number of ties.
+    For each number of votes v, a polynomial counts the ways in which all other answers get at most
+    v votes; the power of x is their total number of votes, and the row is the number of ties.
     """
     n = own + sum(others) + blank
     kind: Any = np.float64 if n <= _MOST_IN_FLOATS else object

@@ -1,4 +1,4 @@
-"""Wilson's interval for a proportion, for scalars and arrays."""
+"""Wilson score interval for a proportion, for scalars and arrays."""
 
 from statistics import NormalDist
 from typing import Any, overload

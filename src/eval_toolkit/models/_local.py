@@ -40,18 +40,18 @@ class BatchedModel:
     _batcher: Batcher[Request, Any]
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
-        """Continue a text or a conversation.
+        """Continue a prompt or a conversation.
 
         Its finish reason is "stop" (stop string or end-of-text token) or "length". A prompt that
-        leaves no room for generated text is a `ModelError` of kind "too_long".
+        leaves no room for generated tokens raises `ModelError` of kind "too_long".
         """
         answer: RawCompletion = await self._batcher.submit(request)
         return answer
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
-        """Score continuations of a prompt, or whole texts in windows.
+        """Score continuations of a prompt, or whole documents in windows.
 
-        A prompt that with its continuation exceeds the context is a `ModelError` of kind
+        A prompt that exceeds the context together with its continuation raises `ModelError` of kind
         "too_long".
         """
         answer: RawLoglikelihood = await self._batcher.submit(request)

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -26,12 +26,12 @@ class _Call(Generic[AskedT, AnswerT]):
 class Batcher(Generic[AskedT, AnswerT]):
     """Batcher that runs concurrent calls together in one worker thread.
 
-    While a batch runs, further calls wait for the next one. If the function raises, the calls of
-    the batch are run one by one, so that a bad request does not affect the others. Calls may come
-    from several event loops; cancelled calls are left out of later batches.
+    While a batch runs, new calls wait for the next one. If the function raises, the calls of the
+    batch are run one by one, so that a bad request does not affect the others. Calls may come from
+    several event loops; cancelled calls are excluded from later batches.
 
     ``run`` returns a list of answers or exceptions. It is called in one thread at a time, never in
-    the thread of the event loop.
+    the thread of the event loop. Answers that are ready earlier can be passed to `settle`.
 
     Examples
     --------
@@ -76,7 +76,12 @@ class Batcher(Generic[AskedT, AnswerT]):
     def abandoned(self) -> bool:
         """Whether the callers have stopped waiting for the current batch, so that work can stop."""
         current = self._current
-        return bool(current) and all(call.future.cancelled() for call in current)
+        return bool(current) and all(call.future.done() for call in current)
+
+    def settle(self, answers: Mapping[int, AnswerT | Exception]) -> None:
+        """Deliver some answers of the current batch, by their places in it, before it is finished."""
+        current = self._current
+        _deliver([current[at] for at in answers], [*answers.values()])
 
     def _gather(self, loop: asyncio.AbstractEventLoop, ticks: int) -> None:
         if ticks:
@@ -100,7 +105,8 @@ class Batcher(Generic[AskedT, AnswerT]):
                     return
             _deliver(calls, self._answers(calls))
 
-    def _answers(self, calls: Sequence[_Call[AskedT, AnswerT]]) -> list[AnswerT | BaseException]:
+    def _answers(self, calls: list[_Call[AskedT, AnswerT]]) -> list[AnswerT | BaseException]:
+        self._current = calls
         try:
             answers = list(self._run([call.request for call in calls]))
             if len(answers) != len(calls):

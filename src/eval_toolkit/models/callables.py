@@ -1,7 +1,7 @@
 """Functions, objects with ``invoke`` and transformers pipelines as models.
 
-Functions run in threads, one call at a time unless a run asks for more, since they need not be safe
-to call concurrently; coroutine functions run in the event loop, several at a time.
+Functions run in threads, one call at a time unless a run sets a higher concurrency, since they need
+not be safe to call concurrently; coroutine functions run in the event loop, several at a time.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 from eval_toolkit.protocols import Model
 
 _CONVERSATION = frozenset({"messages", "conversation", "history", "chat", "dialogue", "turns"})
-"""Names of a first parameter that takes messages; any other name takes a text."""
+"""Names of a first parameter that takes messages; parameters with other names take a string."""
 _LISTS = re.compile(r"(?:typing\.|collections\.abc\.)?(?:list|sequence|iterable)\b", re.IGNORECASE)
 _TEXTS = re.compile(r".*\[\s*str\s*\]")
 _DECODING = ("temperature", "top_p", "max_tokens", "stop", "seed")
@@ -30,7 +30,7 @@ _HOLDERS = ("content", "text", "output_text", "generated_text", "output", "answe
 """Keys and attributes that hold the text of an answer."""
 _AT_ONCE = 16
 _WANTED = (
-    "a function from prompt to text, an object with `invoke`, a transformers pipeline, or a name "
+    "a function from prompt to answer, an object with `invoke`, a transformers pipeline, or a name "
     "such as 'openai:gpt-4o'"
 )
 
@@ -40,7 +40,7 @@ def as_model(
     *,
     name: str | None = None,
     messages: bool | None = None,
-    base_url: str | None = None,
+    base_url: str | Sequence[str] | None = None,
 ) -> Model:
     """Convert a function, an object with ``invoke``, a pipeline or a name to a model.
 
@@ -48,19 +48,19 @@ def as_model(
     ----------
     given : Model, str, callable or object with ``invoke``
         A model is returned unchanged and a name is loaded by `load_model`. A function, which may be
-        a coroutine function, takes the prompt as a string, or as a list of
-        ``{"role": …, "content": …}`` if its first parameter is named ``messages`` (or
-        ``conversation``, ``history``, ``chat``) or annotated as a list. Parameters named
-        ``temperature``, ``top_p``, ``max_tokens``, ``stop`` and ``seed`` get the settings of the
-        request. Objects with ``invoke`` (LangChain) and text-generation pipelines of transformers
-        need no wrapping. They return a text, or an object that contains one, such as a message
-        with ``content`` or a response of the openai client.
+        a coroutine function, takes the prompt as a string, or as a list of ``{"role": …, "content":
+        …}`` if its first parameter is named ``messages`` (or ``conversation``, ``history``,
+        ``chat``) or annotated as a list. Parameters named ``temperature``, ``top_p``,
+        ``max_tokens``, ``stop`` and ``seed`` get the settings of the request. Objects with
+        ``invoke`` (LangChain) and text-generation pipelines of transformers need no wrapping. They
+        return a string, or an object that contains one, such as a message with ``content`` or a
+        response of the openai client.
     name : str, optional
         Name in tables and run folders; by default that of the function or class.
     messages : bool, optional
-        Whether to pass messages instead of text; by default inferred from the first parameter.
-    base_url : str, optional
-        Address of an OpenAI-compatible server, for a model given by name without an address.
+        Whether to pass messages instead of a string; by default inferred from the first parameter.
+    base_url : str or sequence of str, optional
+        Address of an OpenAI-compatible server, or of several with the same model, for a model given by name without an address.
 
     Returns
     -------
@@ -141,7 +141,7 @@ class CallableModel:
             chats = bool(getattr(getattr(given, "tokenizer", None), "chat_template", None))
         elif invoked is None:
             chats, self._takes = _parameters(given, self.name)
-        else:  # chat models of LangChain take messages, chains and other models take a text
+        else:  # chat models of LangChain take messages, chains and other models take a string
             chats = hasattr(given, "bind_tools")
         self.speaks_chat = chats if messages is None else messages
         self._awaited = _is_async(self._call)
@@ -160,7 +160,7 @@ class CallableModel:
         }
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
-        """Call the function with the prompt, and return its text."""
+        """Call the function with the prompt, and return its answer."""
         arguments = self._arguments(request)
         if self._awaited:
             result = await self._call(self._prompt(request), **arguments)
@@ -184,9 +184,9 @@ class CallableModel:
         )
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
-        """Raise, because a function returns texts and not log-likelihoods."""
+        """Raise, because a function returns strings and not log-likelihoods."""
         raise ModelError(
-            f"{self.name} returns text, not log-likelihoods; ask for the letter of the "
+            f"{self.name} returns strings, not log-likelihoods; ask for the letter of the "
             "choice (style 'mc_completion'), or use a model with log-likelihoods",
             kind="unsupported",
         )
@@ -241,7 +241,7 @@ async def _in_a_thread(call: Callable[..., Any], prompt: Any, arguments: dict[st
             setter, value = answered.set_exception, RuntimeError(f"StopIteration: {error}")
         except BaseException as error:  # re-raised where the answer is awaited
             setter, value = answered.set_exception, error
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+        with contextlib.suppress(RuntimeError):  # the loop is closed: no caller waits
             loop.call_soon_threadsafe(settle, setter, value)
 
     threading.Thread(target=work, name="eval-toolkit-model", daemon=True).start()

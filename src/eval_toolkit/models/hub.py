@@ -13,8 +13,8 @@ from eval_toolkit._internal.optional import require
 def hub_quietly(*switches: Any) -> Iterator[str]:
     """Silence the messages of the hub client, and disable its requests if there is no network.
 
-    Offline, the client uses its cache, so downloaded files are still found. ``switches`` are
-    further modules with an ``HF_HUB_OFFLINE`` variable. Yields a prefix for error messages if the host
+    Offline, the client uses its cache, so downloaded files are still found. ``switches`` are other
+    modules with an ``HF_HUB_OFFLINE`` variable. Yields a prefix for error messages if the host
     cannot be reached, else "".
     """
     client = require("huggingface_hub.constants", feature="the Hugging Face hub", extra="hf")

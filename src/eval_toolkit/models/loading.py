@@ -19,21 +19,33 @@ from eval_toolkit.plugins import (
 from eval_toolkit.protocols import Model
 
 _OURS = {
+    "anthropic": "eval_toolkit.models.hosted:Anthropic",
+    "azure": "eval_toolkit.models.hosted:AzureOpenAI",
+    "bedrock": "eval_toolkit.models.hosted:Bedrock",
     "embedded": "eval_toolkit.models.embedded:EmbeddedModel",
+    "gemini": "eval_toolkit.models.hosted:Gemini",
     "hf": "eval_toolkit.models.huggingface:HuggingFaceModel",
     "llamacpp": "eval_toolkit.models.llama_cpp:LlamaCppModel",
     "openai": "eval_toolkit.models.openai_compatible:OpenAICompatible",
     "scripted": "eval_toolkit.models.scripted:ScriptedModel",
+    "sglang": "eval_toolkit.models.in_process.sglang:SglangModel",
+    "vllm": "eval_toolkit.models.in_process.vllm:VllmModel",
 }
 _TEXT = "scripted"
-"""Kind whose part after the colon is any text."""
+"""Kind whose part after the colon is an arbitrary string."""
 _TYPING_ERROR = 0.8
 _WHAT = {
+    "anthropic": "anthropic:NAME, at Anthropic; key in ANTHROPIC_API_KEY (extra llm)",
+    "azure": "azure:DEPLOYMENT{base_url='https://NAME.openai.azure.com'}; key in AZURE_OPENAI_API_KEY (extra llm)",
+    "bedrock": "bedrock:ID{region='us-east-1'}, signed with the credentials of AWS (extras llm, bedrock)",
     "embedded": "SmolLM2-135M-Instruct in numpy, offline; `eval-toolkit models fetch` downloads it",
+    "gemini": "gemini:NAME, at Google; key in GEMINI_API_KEY (extra llm)",
     "hf": "hf:NAME or hf:FOLDER, through transformers (extra hf, and torch)",
     "llamacpp": "llamacpp:FILE.gguf, through xllamacpp (extra llamacpp)",
     "openai": "openai:NAME, at OpenAI or with --base-url at any compatible server (extra llm)",
     "scripted": "scripted:TEXT, the same answer to every request, for tests",
+    "sglang": "sglang:NAME or sglang:FOLDER, by SGLang on one or more GPUs (extra sglang)",
+    "vllm": "vllm:NAME or vllm:FOLDER, by vLLM on one or more GPUs (extra vllm)",
 }
 
 
@@ -63,9 +75,9 @@ def load_model(name: Any, options: Mapping[str, Any] | None = None) -> Model:
     name : str or object
         ``KIND`` or ``KIND:WHICH``, as listed by `available_models`, or ``package.module:object`` (a
         model or its constructor), optionally followed by options as a TOML table:
-        ``openai:m{base_url='http://localhost:8000/v1'}``. The text of ``scripted:TEXT`` may contain
-        braces, so it takes no options. Any other object, such as a function from prompt to text,
-        is converted by `as_model`.
+        ``openai:m{base_url='http://localhost:8000/v1'}``. The string of ``scripted:TEXT`` may
+        contain braces, so it takes no options. Any other object, such as a function from a prompt
+        to an answer, is converted by `as_model`.
     options : mapping, optional
         Options of the constructor.
 
@@ -118,7 +130,7 @@ def named_model(name: str, options: Mapping[str, Any], *, origin: Origin) -> Mod
     except PluginError as error:
         raise _unknown(name, error) from error
     if kind not in _OURS and (which or given):
-        origin.refuse(f"gives options, which may contain an address, to the model {name!r:.120}")
+        origin.refuse(f"sets options, which may contain an address, for the model {name!r:.120}")
     arguments = [which] if which else []
     try:
         model: Model = finish_plugin(
@@ -134,7 +146,7 @@ def named_model(name: str, options: Mapping[str, Any], *, origin: Origin) -> Mod
 def model_spec(name: str) -> tuple[str, str | None, dict[str, Any]]:
     """Split the name of a model into its kind, the part after the colon, and its options.
 
-    Raises `InvalidInputError` if the text in braces is not a TOML table.
+    Raises `InvalidInputError` if the part in braces is not a TOML table.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Patience of a run with a server that is away."""
+"""Waiting of a run for an unavailable server."""
 
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -11,7 +11,7 @@ PATIENCE_S = 1800.0
 
 @dataclass(slots=True)
 class Patience:
-    """How long a run waits for a server that is away, and since when it is.
+    """Time that a run waits for an unavailable server, and the start of the outage.
 
     Examples
     --------
@@ -21,15 +21,15 @@ class Patience:
 
     seconds: float = 0.0
     from_start: bool = False
-    """Whether to wait also for a server that has not answered yet."""
+    """Whether to also wait for a server that has not answered yet."""
     away_since: datetime | None = None
     changed: Callable[[], object] | None = None
-    """Called when a server goes away, at each further try, and when it is back."""
+    """Called when a server becomes unavailable, at each retry, and when it is available again."""
     stopping: bool = False
-    """Whether the run was interrupted: requests under way may end, but none is sent."""
+    """Whether the run was interrupted: requests in flight may finish, but no new ones are sent."""
 
     def tell(self, since: datetime | None) -> None:
-        """Report that a server is away since some time, or back."""
+        """Report that a server has been unavailable since a given time, or is available again."""
         self.away_since = since
         if self.changed is not None:
             self.changed()

@@ -1,9 +1,9 @@
 """Compact JSON of answers, without fields that the request already contains."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from eval_toolkit._internal.json_writing import json_writer
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.requests import LoglikelihoodRequest, Request
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood
@@ -24,9 +24,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
-to_json = json.JSONEncoder(
-    ensure_ascii=True, allow_nan=False, separators=(",", ":"), default=_plain
-).encode
+to_json = json_writer(ensure_ascii=True, allow_nan=False, separators=(",", ":"), default=_plain)
 """Encoder of strict JSON as one ASCII line, with line breaks and lone surrogates escaped."""
 
 

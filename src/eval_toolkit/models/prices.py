@@ -10,6 +10,7 @@ from typing import Any
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.files import read_document
 from eval_toolkit.errors import InvalidInputError, ModelError
+from eval_toolkit.models.servers import HTTP_KINDS
 
 _SIGNS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
 _WAIT_S = 0.02
@@ -36,9 +37,9 @@ def money(amount: float, currency: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Prices per million tokens of prompt and of answer, by model.
+    """Prices per million prompt and completion tokens, by model.
 
-    A third and a fourth price are those of cached tokens of the prompt and of reasoning.
+    Optional third and fourth prices apply to cached prompt tokens and to reasoning tokens.
 
     Examples
     --------
@@ -60,9 +61,9 @@ class Prices:
 def read_prices(path: str | Path) -> Prices:
     r"""Read prices from a TOML file.
 
-    The file has ``currency`` and a table ``[models]`` from the name of a model to its prices per
-    million tokens of prompt and of answer, ``"gpt-4o" = [2.5, 10]``, and of cached and of reasoning
-    tokens where they differ, ``[2.5, 10, 1.25, 10]``.
+    The file has ``currency`` and a table ``[models]`` that maps model names to prices per million
+    prompt and completion tokens, ``"gpt-4o" = [2.5, 10]``, optionally followed by those of cached
+    and reasoning tokens, ``[2.5, 10, 1.25, 10]``.
 
     Examples
     --------
@@ -78,7 +79,7 @@ def read_prices(path: str | Path) -> Prices:
     if not isinstance(models, Mapping) or not models:
         raise InvalidInputError(
             f'{file}: there is no table [models]; write currency = "USD" and below [models] a '
-            'line such as "gpt-4o" = [2.5, 10.0], per million tokens of prompt and of answer'
+            'line such as "gpt-4o" = [2.5, 10.0], per million prompt and completion tokens'
         )
     unknown = [key for key in payload if key not in _KEYS]
     if unknown:
@@ -87,17 +88,23 @@ def read_prices(path: str | Path) -> Prices:
     if not isinstance(currency, str) or not currency.isalpha():
         raise InvalidInputError(f"{file}: currency is {currency!r:.40}; write a code such as EUR")
     found = {
-        str(name).removeprefix("openai:"): checked_prices(given, f"{file}: [models] {name}")
+        _name(str(name)): checked_prices(given, f"{file}: [models] {name}")
         for name, given in models.items()
     }
     return Prices(found, currency.upper())
 
 
+def _name(text: str) -> str:
+    """Return the name of a model without its kind."""
+    kind, colon, name = text.partition(":")
+    return name if colon and kind in HTTP_KINDS else text
+
+
 def checked_prices(given: Any, place: str) -> tuple[float, ...]:
-    """Return two to four prices; raise if they are something else."""
+    """Return two to four prices; raise if they are invalid."""
     if not isinstance(given, (list, tuple)) or not 2 <= len(given) <= 4:
         raise InvalidInputError(
-            f"{place} is {given!r:.60}; write [IN, OUT], per million tokens of prompt and of answer, "
+            f"{place} is {given!r:.60}; write [IN, OUT], per million prompt and completion tokens, "
             "or [IN, OUT, CACHED, REASONING]"
         )
     return tuple(
@@ -108,10 +115,10 @@ def checked_prices(given: Any, place: str) -> tuple[float, ...]:
 def cost_of(
     prices: Sequence[float], given: int, made: int, cached: int = 0, reasoning: int = 0
 ) -> float:
-    """Return the price of the tokens of prompts and answers.
+    """Return the cost of prompt and completion tokens.
 
-    ``cached`` tokens are part of the prompts and ``reasoning`` of the answers; without prices of
-    their own they cost the same.
+    ``cached`` tokens are part of the prompt tokens and ``reasoning`` tokens of the completion
+    tokens; without their own prices they cost the same.
 
     Examples
     --------
@@ -131,8 +138,8 @@ def cost_of(
 class Spending:
     """Total cost and tokens of the answers of several models, with limits.
 
-    Requests wait while those under way, at the mean so far, would exceed a limit, and fail once none
-    is under way. Only the first requests, whose cost is unknown, may exceed it.
+    Requests wait while those in flight, at the mean cost, would exceed a limit, and fail once none
+    is in flight. Only the first requests, whose cost is unknown, may exceed it.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Conversion of conversations to prompts.
 
-The space at a word boundary belongs to the generated or scored text: no space is appended to a text
-prompt, and the turn of a cue is left open so that the answer continues it.
+The space at a word boundary belongs to the generated or scored text: no space is appended to a
+string prompt, and the turn of a cue is left open so that the answer continues it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ def joined_choice(prompt_end: str, choice: str) -> str:
     prompt_end : str
         Prompt, or its end.
     choice : str
-        Text to score.
+        String to score.
 
     Returns
     -------
@@ -89,7 +89,7 @@ def check_turns(messages: Sequence[Message]) -> None:
 
 
 def concat(messages: Sequence[Message]) -> str:
-    """Concatenate the texts of a conversation, as other harnesses do.
+    """Concatenate the messages of a conversation, as other harnesses do.
 
     A blank line is added after the system message and each finished answer, and the last message is
     stripped. Newlines between question and cue must be part of the messages.
@@ -243,7 +243,7 @@ class JinjaTemplate:
     bos_token, eos_token : str
         Special tokens of the model.
     variables : mapping, optional
-        Further variables of the template.
+        Additional variables of the template.
 
     Examples
     --------
@@ -360,7 +360,7 @@ def format_prompt(
     Returns
     -------
     str or tuple of Message
-        Messages for "chat", else text.
+        Messages for "chat", else a string.
 
     Raises
     ------

@@ -37,12 +37,12 @@ def _prompt_json(prompt: Prompt) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class GenerateRequest:
-    """Request to continue a conversation or a text.
+    """Request to continue a conversation or a string.
 
     Parameters
     ----------
     prompt : str or sequence of Message
-        Text to continue, or a conversation. A final assistant message is a cue that the answer
+        String to continue, or a conversation. A final assistant message is a cue that the answer
         continues.
     max_tokens : int, optional
         Maximum number of tokens; by default the model's limit.
@@ -95,7 +95,7 @@ class GenerateRequest:
 
     @property
     def heat(self) -> float:
-        """Temperature of a model without a default of its own: 0 unless it was asked for."""
+        """Temperature of a model without a default of its own: 0 unless it is set."""
         return self.temperature or 0.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -125,10 +125,10 @@ class LoglikelihoodRequest:
     prompt : str or sequence of Message
         Context; must be "" with ``rolling``.
     continuations : tuple of str
-        Texts to score, independently; the space at a word boundary belongs to them.
+        Strings to score, independently; the space at a word boundary belongs to them.
     rolling : bool, default False
-        Whether to score whole texts from their first token, in windows if they exceed the context
-        length.
+        Whether to score whole documents from their first token, in windows if they exceed the
+        context length.
 
     Examples
     --------

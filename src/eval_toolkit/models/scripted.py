@@ -28,8 +28,8 @@ class ScriptedModel:
         conversation is looked up as a tuple of messages, then by the last user message. A sequence
         is consumed in the order of the requests. An answer is a string or a `RawCompletion`; for a
         log-likelihood request it is one number per continuation, a mapping from continuation to
-        number, or a `RawLoglikelihood`. Exceptions are raised. Texts are cut at the stop strings
-        of the request.
+        number, or a `RawLoglikelihood`. Exceptions are raised. Strings are truncated at the stop
+        strings of the request.
     name : str, default "scripted"
         Name in tables.
     delay_s : float, default 0.0
@@ -88,7 +88,7 @@ class ScriptedModel:
         return -(-len(text) // _CHARACTERS_PER_TOKEN)
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
-        """Return the predefined text for the request."""
+        """Return the predefined answer to the request."""
         answer = await self._answer(request)
         if isinstance(answer, RawCompletion):
             return answer
@@ -109,7 +109,7 @@ class ScriptedModel:
         """Return the predefined log-likelihoods for the request."""
         if isinstance(self._answers, str):
             raise ModelError(
-                f"{self.name} returns one text for all requests and no log-likelihoods; pass "
+                f"{self.name} returns one string for all requests and no log-likelihoods; pass "
                 "log-likelihoods as a mapping or a callable",
                 kind="unsupported",
             )
@@ -163,7 +163,7 @@ class ScriptedModel:
 
     def _refusal(self, request: Request, why: str) -> ModelError:
         asked = " ".join(_last_said(request).split())
-        return ModelError(f"{self.name} was asked {asked[-60:]!r}: {why}", kind="other")
+        return ModelError(f"{self.name} was queried with {asked[-60:]!r}: {why}", kind="other")
 
     def _prompt_tokens(self, request: Request) -> int:
         if isinstance(request.prompt, str):

@@ -1,7 +1,7 @@
 """Server for models whose names contain no address.
 
-A name such as ``openai:judge`` says which model, not where. Once the user has named a server,
-requests to such models go there, never silently to OpenAI.
+A name such as ``openai:judge`` contains no address. Once the user has specified a server, requests
+to such models are sent there, never silently to OpenAI.
 """
 
 import os
@@ -17,6 +17,8 @@ from eval_toolkit.plugins import user_hosts
 if TYPE_CHECKING:
     from eval_toolkit.models.prices import Prices, Spending
 
+HTTP_KINDS = ("anthropic", "azure", "bedrock", "gemini", "openai")
+"""Kinds of models that are queried over HTTP, as in ``openai:NAME``."""
 BASE_URL_VARIABLE = "OPENAI_BASE_URL"
 _OPENAI = "https://api.openai.com/v1"
 
@@ -35,18 +37,21 @@ class UserServer:
     ('http://localhost:8000/v1', None)
     """
 
-    base_url: str | None = None
+    base_url: str | tuple[str, ...] | None = None
+    """Address, or several of servers with the same models."""
     api_key_env: str | None = None
-    """Variable with the key for ``base_url``; not sent to the addresses of single models."""
+    """Variable with the key for ``base_url``; not sent to the addresses of individual models."""
     mentioned: tuple[str, ...] = ()
-    """Addresses that the user gave to single models."""
+    """Addresses that the user specified for individual models."""
     tell: Callable[[str], None] = _nothing
-    """Called with a message on where prompts go, for each model before its first request."""
+    """Called before the first request to each model, with a message on where prompts are sent."""
     prices: "Prices | None" = None
     spending: "Spending | None" = None
     """Limit on the cost of all models together."""
 
-    def address(self, model: str, api_key_env: str | None) -> tuple[str, str | None]:
+    def address(
+        self, model: str, api_key_env: str | None
+    ) -> tuple[str | tuple[str, ...], str | None]:
         """Return the address for a model without one, and the variable with its key.
 
         Several addresses, none of them for this model, are an error.
@@ -95,8 +100,8 @@ def user_server(
 ) -> Iterator[None]:
     """Use the user's server for all models without an address, including those named by files.
 
-    ``options`` are ``base_url`` and ``api_key_env``, if the user gave them, and ``mentioned`` the
-    addresses given to single models; the others are fields of `UserServer`.
+    ``options`` are ``base_url`` and ``api_key_env``, if the user specified them, and ``mentioned``
+    the addresses of individual models; the others are fields of `UserServer`.
 
     Examples
     --------
@@ -106,6 +111,8 @@ def user_server(
     'localhost:8000/v1'
     """
     base_url = options.get("base_url")
+    if base_url is not None and not isinstance(base_url, str):
+        base_url = tuple(base_url)
     key = options.get("api_key_env")
     with _in_force(UserServer(base_url, key, tuple(mentioned), tell, prices, spending)):
         yield
@@ -116,7 +123,7 @@ def server_of_model(model: Any) -> Iterator[None]:
     """Use the server of a model for models without an address, unless the user named a server."""
     base_url = getattr(model, "base_url", None)
     server = _SERVER.get()
-    if not isinstance(base_url, str) or server.base_url is not None:
+    if not isinstance(base_url, str | tuple) or server.base_url is not None:
         yield
         return
     key = getattr(model, "api_key_env", None)
@@ -128,7 +135,8 @@ def server_of_model(model: Any) -> Iterator[None]:
 def _in_force(server: UserServer) -> Iterator[None]:
     token = _SERVER.set(server)
     try:
-        with user_hosts([] if server.base_url is None else [server.base_url]):
+        given = server.base_url or ()
+        with user_hosts([given] if isinstance(given, str) else given):
             yield
     finally:
         _SERVER.reset(token)

@@ -64,7 +64,7 @@ def cache_folder() -> Path:
 def require_fetched(path: Path, what: str, command: str) -> Path:
     """Return the path of a file, or raise an error with the download command."""
     if not path.is_file():
-        raise ModelError(f"{what} are not at {path}; run: {command}", kind="not_found")
+        raise ModelError(f"{what} were not found at {path}; run: {command}", kind="not_found")
     return path
 
 

@@ -194,7 +194,7 @@ def read_spec(kind: str, text: str, ours: Iterable[str]) -> tuple[str, str | Non
     Raises
     ------
     InvalidInputError
-        If the text in braces is not a TOML table.
+        If the part in braces is not a TOML table.
 
     Examples
     --------
@@ -214,7 +214,7 @@ def read_spec(kind: str, text: str, ours: Iterable[str]) -> tuple[str, str | Non
 
 
 def name_and_options(text: str) -> tuple[str, dict[str, Any]]:
-    """Split a text into a name and its options.
+    """Split a string into a name and its options.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ def name_and_options(text: str) -> tuple[str, dict[str, Any]]:
     Raises
     ------
     InvalidInputError
-        If the text after the name is not a TOML table.
+        If the part after the name is not a TOML table.
 
     Examples
     --------
@@ -280,7 +280,7 @@ def _check_options(
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known) or 'none'}"
             raise InvalidInputError(f"{described(kind, name)} has no option {option!r}; {hint}")
     if len(arguments) > len(filled) and not any(p.kind is kinds.VAR_POSITIONAL for p in listed):
-        raise InvalidInputError(f"{described(kind, name)} takes nothing after a colon")
+        raise InvalidInputError(f"{described(kind, name)} accepts nothing after a colon")
     lacking = [
         option
         for option in known

@@ -1,4 +1,4 @@
-"""Plugins of installed packages, including unusable ones."""
+"""Plugins of installed packages, including unusable plugins."""
 
 import inspect
 from collections import Counter

@@ -21,7 +21,7 @@ def available_plugins(kind: str, ours: Mapping[str, str]) -> dict[str, str]:
     Parameters
     ----------
     kind : str
-        "models", "tasks", "graders" …; `PLUGIN_KINDS` lists all kinds.
+        "models", "tasks", "graders" …; see `PLUGIN_KINDS` for all kinds.
     ours : mapping of name to "module:object"
         Built-in objects; they take precedence over entry points of the same name.
 
@@ -40,7 +40,7 @@ def available_plugins(kind: str, ours: Mapping[str, str]) -> dict[str, str]:
 
 
 def known_name(kind: str, text: str, ours: Iterable[str]) -> str | None:
-    """Return the known name that matches a string, ignoring case, spaces, ``-`` and ``_``.
+    """Return the known name that matches a string up to case, spaces, ``-`` and ``_``.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ class Origin:
     allow_code: bool = False
     """Whether the user allowed the code that the file names."""
     remedy: str = _ALLOW
-    """What the user can do instead, as the end of a message."""
+    """Remedy for the user, as the end of a message."""
 
     @property
     def trusted(self) -> bool:
@@ -141,7 +141,7 @@ def making(origin: Origin) -> Iterator[None]:
     Parameters
     ----------
     origin : Origin
-        Origin of the object's name and options; the strictest of nested ones applies.
+        Origin of the object's name and options; the strictest of nested origins applies.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Rows of forest plots as lines of text with a bar, readable on a phone."""
+"""Rows of forest plots as text with a bar, for narrow screens."""
 
 from collections.abc import Mapping
 from typing import Any

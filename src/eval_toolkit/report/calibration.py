@@ -49,7 +49,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         id="calibrated",
         menu="Calibration",
         title="Are the scores calibrated?",
-        template="calibrated.html",
+        template="calibration.html",
         lead="Of the rows with a score near 0.8, about 80 % should be positive. This holds for "
         "points on the dashed line; below it, scores are too high.",
         data={"figures": figures, "parts": parts, "several": len(parts) > 1, "absent": absent},
@@ -67,7 +67,7 @@ def _nothing(absent: list[str]) -> Section:
         id="calibrated",
         menu="Calibration",
         title="Are the scores calibrated?",
-        template="calibrated.html",
+        template="calibration.html",
         data={"figures": [], "parts": [], "several": False, "absent": absent},
     )
 
@@ -131,7 +131,7 @@ def _at_least(k: int, n: int, rate: float) -> float:
 
 
 def _spread(cell: Cell) -> str:
-    """Return whether scores are too extreme, or not enough; "" unless the interval excludes 1."""
+    """Describe scores that are too extreme or not extreme enough; "" if the interval contains 1."""
     if cell.name != "calibration_slope" or not cell.has_value:
         return ""
     if cell.low is None or cell.high is None or cell.low <= 1.0 <= cell.high:

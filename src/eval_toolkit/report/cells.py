@@ -181,8 +181,7 @@ def main_cell(block: Block) -> Cell | None:
 def leading(blocks: Sequence[Block]) -> list[tuple[Block, Cell]]:
     """Return the main metric of a slice for every scorer that has a value.
 
-    The best value comes first; the order is the stored one if the direction of the metric is
-    unknown.
+    The best value comes first; without a known direction, the stored order is kept.
     """
     main = min((cell for block in blocks if (cell := main_cell(block))), key=_need, default=None)
     found = [
@@ -218,9 +217,8 @@ def fitted_on(run: Run) -> set[str]:
 def main_blocks(run: Run) -> list[Block]:
     """Return the cells of every scorer that represent the whole run.
 
-    They belong to the slice of all rows, else of test rows, else to the first slice with the
-    preferred main metric. Slices used to select thresholds are avoided. A run over folds has the
-    means over folds.
+    The slice is that of all rows, else of test rows, else the first slice with the preferred main
+    metric. Slices used to select thresholds are avoided. A run over folds has the means over folds.
     """
     by_slice: dict[str, list[Block]] = {}
     for block in blocks_of(run):

@@ -29,8 +29,8 @@ def compared_runs(
 ) -> RunComparison:
     """Compare two runs by the requested or the main metrics.
 
-    By default the main metrics of rollouts and all stored ones of other runs are compared; an empty
-    sequence compares all. Options are those of `compare_runs`.
+    By default, rollout runs are compared by their main metrics and other runs by all stored
+    metrics; an empty sequence compares all. Options are those of `compare_runs`.
     """
     from eval_toolkit.graders.stored import stored_metrics
 
@@ -66,7 +66,7 @@ def comparison_page(
     """Return the differences as a page: answer, systems, table and notes."""
     a, b = names
     alone = [
-        f"{side} alone has {slice_name!r}, scorer {scorer!r}"
+        f"only in {side}: slice {slice_name!r}, scorer {scorer!r}"
         for side, only in ((a, result.only_in_a), (b, result.only_in_b))
         for slice_name, scorer in only
     ]
@@ -98,7 +98,7 @@ def comparison_page(
 
 
 def _discordant(cells: Sequence[RunDifference], a: str, b: str) -> Iterator[str]:
-    """Yield the share of units on which the systems differ, which `plan` asks for."""
+    """Yield the share of units on which the systems differ, an input of `plan`."""
     for cell in cells:
         if cell.n_discordant is not None and cell.n_units:
             share = f"{100 * cell.n_discordant / cell.n_units:.3g} %"
@@ -204,6 +204,10 @@ def answer(cells: Sequence[RunDifference], a: str = "A", b: str = "B") -> str:
     tested = [cell for cell in cells if cell.status == "ok" and cell.delta is not None]
     if not tested:
         return f"{a} and {b} could not be compared"
+    names = {cell.metric for cell in tested}  # a macro mean says the same again
+    tested = [
+        one for one in tested if one.metric.removesuffix("_macro") not in names - {one.metric}
+    ]
     first = tested[0]
     of_scorer: dict[str, list[RunDifference]] = {}
     for cell in tested[1:]:
@@ -277,7 +281,7 @@ def _minus(a: str, b: str, signed: Estimate) -> str:
 
 
 def _correction(cell: RunDifference) -> str:
-    """Return a note if the correction was decisive and the interval alone suggests otherwise."""
+    """Return a note if a difference is significant by its interval but not after the correction."""
     if cell.ci_low is None or cell.ci_high is None or cell.verdict != "no significant difference":
         return ""
     if cell.ci_low <= 0.0 <= cell.ci_high:

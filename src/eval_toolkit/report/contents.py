@@ -25,7 +25,7 @@ BUILDERS = (
     "survival",
     "worst_errors",
     "samples",
-    "leaks",
+    "leakage",
     "provenance",
 )
 """Modules with a `build` function, in report order: answer first, provenance last."""

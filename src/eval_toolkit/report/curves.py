@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from eval_toolkit import metrics
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference.bands import CurveBand, pr_band, roc_band
+from eval_toolkit.inference.curve_bands import CurveBand, pr_band, roc_band
 from eval_toolkit.report.scored_rows import (
     MAX_SUBJECTS,
     Point,

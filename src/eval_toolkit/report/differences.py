@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from eval_toolkit._internal.display import CellLike, Estimate, Number, Status, Table
+from eval_toolkit._internal.display import CellLike, Estimate, Number, Rows, Status, Table
 from eval_toolkit.analysis import RunComparison, RunDifference
 from eval_toolkit.analysis.configs import run_names
 from eval_toolkit.errors import EvalToolkitError, MissingExtraError
@@ -23,12 +23,13 @@ from eval_toolkit.report.comparison_page import (
 from eval_toolkit.report.disagreements import disagreements
 from eval_toolkit.report.headline import claims_shown
 from eval_toolkit.report.main_result import plain_words
-from eval_toolkit.report.naming import named_table, named_text
+from eval_toolkit.report.metric_groups import displayed
+from eval_toolkit.report.run_names import named_table, named_text
 from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.report.trust import Fact, trust_of
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.kind_display import common_kind
-from eval_toolkit.scorecards.parts import WHOLE
+from eval_toolkit.scorecards.parts import WHOLE, parse_part
 
 if TYPE_CHECKING:
     from eval_toolkit.claims import ClaimReport
@@ -120,12 +121,12 @@ def stated(
     confidence: float,
     drawn: str,
 ) -> dict[str, Any]:
-    """Return the reply, the answer in a sentence, and how each run did, in plain words."""
+    """Return the short answer, the answer in a sentence, and the main result of each run."""
     a, b = pair
     first = _first(result)
     return {
         "reply": _UNDECIDED if first is None else _REPLIES.get(first.verdict, _UNDECIDED),
-        "said": answer(result.cells, a, b),
+        "said": answer([replace(one, metric=displayed(one.metric)) for one in result.cells], a, b),
         "how": [
             *_each(_mains(runs, pair, [first]), confidence),
             f"Differences are {b} minus {a}, on the units of both runs; {drawn}.",
@@ -146,7 +147,7 @@ def _section(
         drawn += f", {wanted.n_resamples:,} resamples for bootstrap intervals"
     page = run_comparison_page(runs, result, drawn)
     first = _first(result)
-    # The table of settings stands by itself, with longer texts.
+    # The table of settings is separate, with longer values.
     tables = [*page.tables[1 if result.config_differences else 0 :], *_by_part(runs, first, wanted)]
     return Section(
         id=anchor,
@@ -184,7 +185,11 @@ def _by_part(runs: tuple[Run, Run], first: RunDifference | None, wanted: Wanted)
         table = comparison_table(cells, found)
         at = table.header.index("metric")  # the title names it
         header = [*table.header[:at], *table.header[at + 1 :]]
-        rows = [[*row[:at], *row[at + 1 :]] for row in table.rows]
+        rows: Rows = [[*row[:at], *row[at + 1 :]] for row in table.rows]
+        if header[0] == "slice" and all(found.place(cell) == cell.part for cell in cells):
+            header[0] = by
+            values = [parse_part(cell.part).get(by, cell.part) for cell in cells]
+            rows = [[value, *row[1:]] for value, row in zip(values, rows, strict=True)]
         yield Table(header, rows, title=f"{first.metric} by {by}")
 
 
@@ -225,7 +230,7 @@ def _mains(
 
 
 def _each(mains: Sequence[_Main], confidence: float) -> Iterator[str]:
-    """Yield the main result of each run in plain words, if all have one."""
+    """Yield the main result of each run as a sentence, if all have one."""
     said = [plain_words(one.run, one.block, one.cell, confidence) for one in mains]
     if len(said) > 1 and all(said):
         yield from (
@@ -327,12 +332,10 @@ def _overview(
     mains = _mains(runs, names, firsts)
     adjusted = _holm(firsts)
     rows = [
-        [name, *_told(cell, p)]
-        if cell is not None
-        else [name, *[None] * 5, Status("not compared" if isinstance(found, str) else "skipped")]
+        [name, *_told(cell, p)] if cell is not None else [name, None, _untested(found), *[None] * 3]
         for name, found, cell, p in zip(names[1:], results, firsts, adjusted, strict=True)
     ]
-    header = ["run", "metric", "difference", "interval", "p", "p (Holm)", "it is"]
+    header = ["run", "metric", "it is", "difference", "p", "p (Holm)"]
     values = {
         name: _drawable(cell, (names[0], name), _verdict(cell, p))
         for name, cell, p in zip(names[1:], firsts, adjusted, strict=True)
@@ -360,6 +363,11 @@ def _overview(
     )
 
 
+def _untested(found: RunComparison | str) -> Status:
+    """Return why a run has no difference from the first."""
+    return Status("not compared" if isinstance(found, str) else "skipped")
+
+
 def _overview_answer(
     names: Sequence[str],
     cells: Sequence[RunDifference | None],
@@ -369,7 +377,7 @@ def _overview_answer(
     found: dict[tuple[str, str], list[str]] = {}
     for name, cell, p in zip(names[1:], cells, adjusted, strict=True):
         verdict = "" if cell is None else _verdict(cell, p)
-        metric = "" if cell is None else f" in {cell.metric}"
+        metric = "" if cell is None else f" in {displayed(cell.metric)}"
         found.setdefault((verdict, metric), []).append(name)
     said = []
     for (verdict, metric), some in found.items():
@@ -401,10 +409,10 @@ def _told(cell: RunDifference, adjusted: float | None) -> list[CellLike]:
     where = "" if place in ("", WHOLE) else f", {place}"
     return [
         f"{cell.metric}{where}",
-        *Estimate(cell.delta, cell.ci_low, cell.ci_high, "+").split(),
+        Status(_verdict(cell, adjusted)),
+        Estimate(cell.delta, cell.ci_low, cell.ci_high, "+"),
         Number(cell.p_value, "p"),
         Number(adjusted, "p"),
-        Status(_verdict(cell, adjusted)),
     ]
 
 

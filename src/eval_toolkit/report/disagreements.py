@@ -39,6 +39,8 @@ class _Sides:
     """Decision thresholds of A and B."""
     directed: bool = True
     """False if the better direction is unknown; the higher value then counts as right."""
+    graded: bool = False
+    """Whether values are grades; the better one then counts as right."""
 
 
 def disagreements(
@@ -63,7 +65,9 @@ def disagreements(
     limit = max(1, wanted.n_samples // 2)
     a, b = names
     kind = common_kind(runs).words
-    words = (kind.right, kind.wrong) if sides.directed else ("higher", "lower")
+    words = ("better", "worse") if sides.graded else (kind.right, kind.wrong)
+    if not sides.directed:
+        words = ("higher", "lower")
     return [
         _list(runs, names, cell, sides, side, f"{one} {words[0]}, {other} {words[1]}", limit)
         for side, one, other in (
@@ -87,7 +91,8 @@ def _sides(runs: tuple[Run, Run], cell: RunDifference) -> _Sides | None:
     both = in_a & in_b
     values_a, values_b = values_a[both], values_b[both]
     up, directed = cell.higher_is_better is not False, cell.higher_is_better is not None
-    if directed and common.right_or_wrong(cell.metric):
+    graded = not (directed and common.right_or_wrong(cell.metric))
+    if not graded:
         right = [are_right(values_a, up), are_right(values_b, up)]
     else:  # graded responses: the better one counts as right
         right = [values_a > values_b, values_b > values_a][:: 1 if up else -1]
@@ -101,6 +106,7 @@ def _sides(runs: tuple[Run, Run], cell: RunDifference) -> _Sides | None:
         labels=None,
         what=cell.metric,
         directed=directed,
+        graded=graded,
     )
 
 
@@ -184,7 +190,7 @@ def _decided_at(sides: _Sides, names: tuple[str, str]) -> str:
         return f", at a threshold of {a:.6g}"
     return (
         f", at a threshold of {a:.6g} for {names[0]} and {b:.6g} for {names[1]}: some may differ "
-        "by the threshold alone"
+        f"only because of the threshold"
     )
 
 

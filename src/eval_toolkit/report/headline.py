@@ -125,7 +125,7 @@ def _some(names: Sequence[str], limit: int = 6) -> str:
 
 
 def _tiles(run: Run, block: Block, cell: Cell | None, *, several: bool) -> list[dict[str, Any]]:
-    """Return tiles of further main values; with several scorers they are in the table instead."""
+    """Return tiles with the other main values; with several scorers, the table contains them."""
     counts = list(headline_text.counted(run, cell, block))
     if several or cell is None:
         return counts if len(counts) > 1 else []
@@ -182,6 +182,7 @@ def _shown(group: Group, blocks: Sequence[Block], reasons: _Reasons) -> dict[str
         "open": group.open or any(row["bug"] for row in rows),
         "rows": rows,
         "reasons": reasons.first_in(group),
+        "stated": any(cell.reason or cell.status != "ok" for cell in first),
         "counts": {
             "broke": any(cell.n_errors for cell in first),
             "skipped": any(cell.n_skipped for cell in first),

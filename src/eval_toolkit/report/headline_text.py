@@ -1,10 +1,11 @@
-"""Summary of a run as text."""
+"""Summary sentences of a run."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from eval_toolkit._internal.words import number
 from eval_toolkit.report.cells import Block, Cell
+from eval_toolkit.report.metric_groups import displayed
 from eval_toolkit.report.scored_rows import label_names
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.kind_display import kind_named
@@ -28,8 +29,10 @@ def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[Block
     if len(of_all) > 1:
         named = [f"{one.scorer} {own.shown}" for one, own in of_all[:_SCORERS_NAMED]]
         more = len(of_all) - len(named)
-        return f"{cell.name}{on}: {', '.join(named)}" + (f" and {more} more" if more else "")
-    return f"{cell.name} {cell.shown}{on}"
+        return f"{displayed(cell.name)}{on}: {', '.join(named)}" + (
+            f" and {more} more" if more else ""
+        )
+    return f"{displayed(cell.name)} {cell.shown}{on}"
 
 
 def how(run: Run, cell: Cell | None, block: Block) -> str:
@@ -80,7 +83,7 @@ def bounds(run: Run, cell: Cell | None) -> str:
     how_ended = "broke" if cell.n_errors else cut
     low, high = sorted(known)
     words = (
-        f"{lacking:,} {what} {how_ended}; whatever their outcomes, the value lies between "
+        f"{lacking:,} {what} {how_ended}; for any of their outcomes, the value is between "
         f"{number(low)} and {number(high)}"
     )
     outer = details.get("bounds_ci")

@@ -77,7 +77,9 @@ def write_report(
     """
     target = Path(path)
     if target.suffix.lower() not in _SUFFIXES:
-        raise InvalidInputError(f"{target}: a report is HTML; name a file that ends in .html")
+        raise InvalidInputError(
+            f"{target}: reports are HTML files; the file name must end in .html"
+        )
     text = report_html(runs, title=title, wanted=wanted, claims=claims)
     try:
         with replace_atomic(target) as temporary:

@@ -17,9 +17,9 @@ _PAIRS = "Ranks a positive row above a negative one in {share} of pairs {ends}"
 
 
 def plain_words(run: Run, block: Block, cell: Cell | None, confidence: float) -> str:
-    """Return the main result in one sentence with counts; "" if its metric says it best.
+    """Return the main result in one sentence with counts; "" if the metric needs no explanation.
 
-    ``confidence`` is that of rates that the run does not store.
+    ``confidence`` is the confidence level of rates that the run does not store.
     """
     if cell is None or cell.value is None or not cell.has_value:
         return ""

@@ -11,11 +11,16 @@ from eval_toolkit.runs.kind_display import kind_named
 SHOWN = 12
 """Maximum number of metrics shown expanded."""
 _MEANINGS = {
+    "pr_auc": "PR-AUC: area under the precision-recall curve",
+    "roc_auc": "ROC-AUC: share of pairs in which the positive row has the higher score",
+    "brier": "Brier score: mean squared error of the probabilities; lower is better",
+    "log_loss": "log-loss of the probabilities; lower is better",
+    "match": "the answer matches the reference",
     "attack_success": "the target failed in some turn",
     "attack_success_any": "the target failed on some branch",
     "attack_success_own": "the target failed beyond repeating the tester's words",
-    "unprovoked_success": "the target failed before any probe was itself flagged",
-    "probe_flagged": "some probe was itself flagged",
+    "unprovoked_success": "the target failed before any probe was flagged",
+    "probe_flagged": "at least one probe was flagged",
     "over_refusal": "the first reply to a safe prompt refuses",
     "unsafe_refusal": "the first reply to an unsafe prompt refuses",
     "refused_first": "the first reply refuses",
@@ -28,6 +33,12 @@ _MEANINGS = {
     "exact_match": "share of answers equal to the reference",
     "accuracy": "share of questions whose most likely choice is right",
     "bits_per_byte": "bits per byte of the reference text",
+}
+_DISPLAYED = {
+    "pr_auc": "PR-AUC",
+    "roc_auc": "ROC-AUC",
+    "brier": "Brier score",
+    "log_loss": "log-loss",
 }
 _PATTERNS = (
     (re.compile(r"asr@(\d+)"), "the target failed in at least one of {} rollouts"),
@@ -67,6 +78,24 @@ def meaning_of(name: str) -> str:
     return ""
 
 
+def displayed(name: str) -> str:
+    """Return the name of a metric in sentences; tables have the name that commands take.
+
+    Examples
+    --------
+    >>> displayed("roc_auc"), displayed("op_f1_at_0.5"), displayed("exact_match")
+    ('ROC-AUC', 'F1 at 0.5', 'exact_match')
+    """
+    at = _AT_THRESHOLD.fullmatch(name)
+    if at is None:
+        return _DISPLAYED.get(name, name)
+    metric = at[1].replace("_", " ")
+    return f"{'F1' if metric == 'f1' else metric} at {at[2]}"
+
+
+_AT_THRESHOLD = re.compile(r"op_([a-z]\w*?)_at_([-0-9.e]+)")
+
+
 def grouped(run: Run, blocks: Sequence[Block]) -> list[Group]:
     """Return the metrics of a run's scorers in groups, with the main group first and expanded.
 
@@ -90,9 +119,10 @@ def grouped(run: Run, blocks: Sequence[Block]) -> list[Group]:
         groups.append(Group(title=f"{len(rest[SHOWN:])} more metrics", names=rest[SHOWN:]))
     if macro:
         lead = (
-            "Mean of the subjects' means: every subject counts the same, whatever its number of "
-            "samples. If all subjects have the same size, it equals the mean over all samples."
+            "Mean of the subjects' means: every subject has equal weight, regardless of its "
+            "number of samples. If all subjects have the same size, it equals the mean over all "
+            "samples."
         )
-        title = "Macro means: each subject counts the same"
+        title = "Macro means: equal weight per subject"
         groups.append(Group(title=title, names=macro, lead=lead))
     return [group for group in groups if group.names]

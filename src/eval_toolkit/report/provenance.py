@@ -59,7 +59,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def _settings(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the plain settings; nested ones appear in the full configuration."""
+    """Yield the settings that are not nested; the full configuration has the others."""
     for name, value in config.items():
         plain = isinstance(value, str | int | float)
         listed = isinstance(value, list) and all(
@@ -81,7 +81,7 @@ def _caveats(manifest: Mapping[str, Any], command: str) -> Iterator[str]:
         )
         yield f"paths are relative to the folder of the original call; if the run still exists, {other}"
     if manifest.get("dirty_flag"):
-        yield "the code had uncommitted changes: the commit alone does not reproduce this run"
+        yield "the code had uncommitted changes: the commit does not fully reproduce this run"
     config = manifest.get("config") or {}
     task = config.get("task") if isinstance(config.get("task"), Mapping) else {}
     own = str((task or {}).get("class") or "")
@@ -252,6 +252,7 @@ def _usage(manifest: Mapping[str, Any]) -> Iterator[Fact]:
 
 
 def _spent(usage: Mapping[str, Any]) -> str:
+    known = any(usage.get(key) for key in ("prompt_tokens", "completion_tokens"))
     parts = [
         f"{usage[key]:,} {word}"
         for key, word in (
@@ -261,8 +262,10 @@ def _spent(usage: Mapping[str, Any]) -> str:
             ("n_cached", "answers from the cache"),
             ("n_retries", "retries"),
         )
-        if isinstance(usage.get(key), int) and (usage[key] or key.endswith("_tokens"))
+        if isinstance(usage.get(key), int) and (usage[key] or (key.endswith("_tokens") and known))
     ]
+    if not known:
+        parts.insert(0, "not reported by the model")
     cost = usage.get("cost")
     if "cost" in usage and isinstance(cost, int | float | None):
         parts.append(f"cost {money(cost)}" if cost else "no cost (no prices were given)")

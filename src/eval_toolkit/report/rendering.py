@@ -10,7 +10,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from eval_toolkit._internal.display import Table
-from eval_toolkit._internal.display.to_html import html_table
+from eval_toolkit._internal.display.to_html import html_name, html_table
 from eval_toolkit._internal.words import number, p_value, value_and_ends, visible
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError
@@ -76,7 +76,7 @@ def content_policy(scripts: Sequence[str]) -> str:
 
 
 def json_script(payload: Any) -> "Markup":
-    """Return JSON that is safe inside a script element: no text in it can end that element."""
+    """Return JSON that is safe inside a script element: no string in it can close that element."""
     from markupsafe import Markup
 
     text = json.dumps(sanitize_for_json(payload), allow_nan=False, separators=(",", ":"))
@@ -90,6 +90,13 @@ def _table(table: Table, sortable: bool) -> "Markup":
     from markupsafe import Markup
 
     return Markup(html_table(table, sortable=sortable))  # noqa: S704 - all text is escaped
+
+
+def _name(name: object, limit: int) -> "Markup":
+    """Return a name that may wrap between its words."""
+    from markupsafe import Markup
+
+    return Markup(html_name(name, limit))  # noqa: S704 - all text is escaped
 
 
 def _side_by_side(blocks: Sequence[Block]) -> list[Block | list[Block]]:
@@ -137,6 +144,7 @@ _FILTERS: Mapping[str, Any] = {
     "p_value": p_value,
     "value_and_ends": value_and_ends,
     "visible": visible,
+    "name": _name,
     "json_script": json_script,
     "table": _table,
     "block_type": lambda block: type(block).__name__,

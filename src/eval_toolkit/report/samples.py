@@ -7,6 +7,7 @@ import numpy as np
 
 from eval_toolkit._internal.display import Rows, Table
 from eval_toolkit._internal.validation import FloatArray
+from eval_toolkit._internal.words import number
 from eval_toolkit.analysis import higher_is_better
 from eval_toolkit.analysis.units import are_right, right_or_wrong
 from eval_toolkit.report.cells import Block, Cell, main_block
@@ -174,7 +175,7 @@ def _lists(records: Records, found: Outcomes, words: Words, limit: int) -> list[
 
 
 def _shares(counts: Mapping[str, int], limit: int) -> dict[str, int]:
-    """Return the number of units shown per outcome: a few of each, then more of the first ones."""
+    """Return the number of units shown per outcome: a minimum each, then more of the first."""
     few = max(1, limit // 5)
     shown = {name: min(n, few) for name, n in counts.items()}
     for name in counts:
@@ -280,12 +281,17 @@ def _grades(records: Records, at: int) -> Iterator[dict[str, Any]]:
         status = str(records.status[name][at])
         reason = str(records.reason[name][at]) if name in records.reason else ""
         if status == "ok":
-            value = values[at] if is_text(values) else f"{float(values[at]):.4g}"
+            value = values[at] if is_text(values) else _grade(float(values[at]))
             yield {"names": [name], "status": status, "value": value, "reason": reason}
         else:
             absent.setdefault((status, reason), []).append(name)
     for (status, reason), names in absent.items():
         yield {"names": names, "status": status, "value": None, "reason": reason}
+
+
+def _grade(value: float) -> str:
+    """Return a grade with the digits of tables; 0, 1 and counts without decimals."""
+    return f"{value:.0f}" if value.is_integer() else number(value)
 
 
 def _why(grades: Sequence[Mapping[str, Any]], verdict: str) -> str:

@@ -80,7 +80,7 @@ class Scored:
         return len(self.scores) > 0 and bool(((self.scores >= 0) & (self.scores <= 1)).all())
 
     def parts(self, row: int) -> list[tuple[str, str]]:
-        """Return the part to which a row belongs in each named slice."""
+        """Return the part of a row in each named slice."""
         at = self.rows[row]
         return [(name, str(values[at])) for name, values in self.records.slices.items()]
 
@@ -153,7 +153,7 @@ def left_out(subjects: Sequence[Scored], shown: Sequence[Scored]) -> list[str]:
 
 
 def of_folds(run: Run, shown: Sequence[Scored]) -> list[str]:
-    """Return notes on the origin of scores in a run over folds, and on repeated rows."""
+    """Return notes on out-of-fold scores and repeated rows in a run with folds."""
     if not run.cells.folds:
         return []
     said = "rows of all folds together, each scored in the fold that held it out"

@@ -52,7 +52,7 @@ class Section:
 
     ``id`` is an anchor of letters and hyphens, made unique on pages of several runs; ``menu`` is
     the label for the navigation. The template, a file in ``report/templates``, receives the section
-    as ``section``. ``notes`` are on the values.
+    as ``section``. ``notes`` explain the values.
     """
 
     id: str
@@ -86,6 +86,6 @@ class Wanted:
     """Number of resamples of bands and of differences between runs."""
     seed: int = 42
     claims: ClaimReport | None = None
-    """Verdicts on claims about the run, from `evaluate_gate`, to show beside the answer."""
+    """Verdicts on claims about the run, from `evaluate_gate`, to show next to the answer."""
     charts: bool = True
     """Whether to include charts; tables are always included."""

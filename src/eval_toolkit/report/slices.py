@@ -16,12 +16,13 @@ from eval_toolkit.report.cells import (
     main_blocks,
     main_cell,
 )
+from eval_toolkit.report.metric_groups import displayed
 from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards.parts import WHOLE
 
 MAX_TABLE = 200
-"""Maximum number of slices in the table; further ones are counted."""
+"""Maximum number of slices in the table; the others are counted."""
 MAX_SCORERS = 6
 
 
@@ -67,7 +68,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
     return Section(
         id="slices",
         menu="Slices",
-        title=f"{main} by {what}" if main else f"By {what}",
+        title=f"{displayed(main)} by {what}" if main else f"By {what}",
         template="slices.html",
         lead=_lead(
             [one for one in blocks if leader and one.scorer == leader.scorer], main, whole, what

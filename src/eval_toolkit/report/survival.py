@@ -56,7 +56,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         id="survived",
         menu="Survival",
         title="When did the target fail?",
-        template="survived.html",
+        template="survival.html",
         lead="" if curve is None else _lead(curve),
         data={
             "figures": figures,
@@ -90,8 +90,8 @@ def overlaid(runs: Sequence[Run], names: Sequence[str], anchor: str) -> list[Fig
             plot_survival_curves(curves, value_label=label),
             anchor=anchor,
             title=f"{title}: {' and '.join(names)}",
-            caption="Higher is better. Bands are pointwise intervals of each run by itself: whether "
-            "the runs differ, the table of failures by turn says.",
+            caption="Higher is better. Bands are pointwise intervals for each run; the table of "
+            "failures by turn tests whether the runs differ.",
             table=Table(header, rows),
         )
     ]
@@ -205,8 +205,8 @@ def _notes(curve: Mapping[str, Any]) -> list[str]:
     notes = []
     if curve.get("n_cut_short"):
         notes.append(
-            f"{Count(curve['n_cut_short'])} conversations broke or were cut short; they count up "
-            "to their last observed turn"
+            f"{Count(curve['n_cut_short'])} conversations failed with an error or were cut short; "
+            f"they count up to their last observed turn"
         )
     if curve.get("reason") and "curve" in curve["methods"]:
         notes.append(str(curve["reason"]).replace(" rows:", " conversations:"))

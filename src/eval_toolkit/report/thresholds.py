@@ -48,7 +48,7 @@ class Grid:
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section; None if no scorer has both classes."""
+    """Return the section; None if no scorer has rows of both classes."""
     subjects = [one for one in scored_of(run) if one.has_both_classes]
     if not subjects:
         return None
@@ -100,8 +100,9 @@ def grid_of(labels: IntArray, scores: FloatArray, also: Sequence[float] = ()) ->
     """Return thresholds taken from the scores, with the exact counts at each.
 
     These are all distinct scores, or about 1 000 if there are more: every threshold that minimises
-    the cost for some cost ratio, and others by rank. In addition the requested thresholds,
-    ``also``, and one above all scores, at which no row is positive. One class may be absent.
+    the cost for some cost ratio, and others by rank. The grid also contains the requested
+    thresholds ``also``, and one above all scores, at which no row is positive. One class may be
+    absent.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from eval_toolkit.runs.kind_display import kind_named
 
 _FEW = 30
 _MUCH = 0.01
-"""Share of truncated answers from which they are pointed out."""
+"""Minimum share of truncated answers that is reported."""
 Tone: TypeAlias = Literal["good", "warning", "unknown", ""]
 
 
@@ -73,7 +73,7 @@ def _base_rate(run: Run, one: Scored) -> Iterator[Fact]:
     if one.n_positive in (0, n):
         yield Fact("base rate", f"{said}: a class is missing", "warning")
     else:
-        yield Fact("base rate", f"{said}; with another share, precision and PR-AUC change")
+        yield Fact("base rate", f"{said}; precision and PR-AUC depend on this share")
 
 
 def _threshold(run: Run, one: Scored) -> Iterator[Fact]:
@@ -126,7 +126,7 @@ def _truncated(run: Run) -> Iterator[Fact]:
 
 
 def _reasons(run: Run) -> tuple[int, dict[str, int]]:
-    """Return the number of generated answers, without verdicts of judges, and of cut ones."""
+    """Return the numbers of generated and of truncated answers, excluding judge verdicts."""
     if RESPONSES not in run.manifest["artifacts"]:
         return 0, {}
     path = run.path / RESPONSES

@@ -34,7 +34,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         id="worst",
         menu="Worst errors",
         title="Where does it go wrong?",
-        template="worst.html",
+        template="worst_errors.html",
         lead=""
         if run.inputs is not None
         else "The run has no texts: store them with --text or inputs= to read them here.",

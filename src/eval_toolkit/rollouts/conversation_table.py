@@ -1,4 +1,4 @@
-"""Table of the conversations of rollouts, one row each."""
+"""Table of conversations in rollouts, one row each."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ConversationTable(AnswersTable):
 def conversation_table(
     graphs: Iterable[Graph[Any, Any]], prompts: Sequence[Any] = ()
 ) -> ConversationTable:
-    """Return the table of the conversations of rollouts, in order.
+    """Return a table of all conversations in the rollouts, in order.
 
     In a tree, every path from the seed prompt to a last turn is a conversation.
 

@@ -35,7 +35,7 @@ class Conversation(str):
     goal : str
         The seed prompt.
     turns : iterable of Turn
-        Exchanges so far, in order.
+        Completed exchanges, in order.
     probe : str, optional
         Last probe, if unanswered.
     opening : bool, default False

@@ -37,16 +37,15 @@ _LEVELS = 6
 _ANY, _SUCCESS, _WHEN = "attack_success_any", "attack_success", "first_event_turn"
 _TITLES = {
     "failed": ("The target failed", "the earliest failure first"),
-    "error": ("Something broke before the target failed", ""),
+    "error": ("An error occurred before the target failed", ""),
     "skipped": ("Cut short or not scored", ""),
     "held": ("The target held", ""),
 }
 _ECHO = (
-    "an echo: once what the reply repeats of the tester's words is omitted, the score no longer "
-    "crosses the threshold"
+    "an echo: without the words repeated from the tester, the score no longer crosses the threshold"
 )
 _LONG = ("probe", "response", "reason")
-"""Turn columns that may contain very long texts."""
+"""Turn columns that may contain very long strings."""
 _SHAPE = ("unit_id", "attempt", "node_id", "parent_id", "depth", "event")
 
 
@@ -187,7 +186,7 @@ def _page(graph: Graph[Any, Any], scoring: Scoring, rows: Sequence[Mapping[str, 
     n_turns, n_paths = len(rows), len(rows) - len(followed)
     shown = list(islice(_in_reading_order(graph), _TURNS_AT_MOST))
     lead = "The target did not fail." if failed is None else f"The target failed at turn {failed}."
-    lead += f" It fails where {scoring.rule}." if scoring.rule else ""
+    lead += f" It fails if {scoring.rule}." if scoring.rule else ""
     lead += f" {n_turns:,} turn{'' if n_turns == 1 else 's'}"
     lead += f" in {n_paths:,} branches" if n_paths > 1 else ""
     lead += f"; the first {len(shown):,} are shown." if len(shown) < n_turns else "."
@@ -230,7 +229,7 @@ def turn_messages(
 ) -> list[Message]:
     """Return the probe and reply of a turn as messages with scores, labels and errors.
 
-    ``first`` tells whether the turn is the first failure. The last message contains the notes.
+    ``first`` marks the first failure. The last message contains the notes.
 
     Examples
     --------
@@ -293,7 +292,7 @@ def _notes(node: Node[Any, Any]) -> Iterator[Note]:
     if node.response == "":
         yield Note("an empty reply", "skipped")
     if node.status == "error":
-        yield Note(f"Turn {node.depth} broke: {node.reason}", "error")
+        yield Note(f"Turn {node.depth} ended in an error: {node.reason}", "error")
     elif node.status != "ok":
         told = f", {node.reason}" if node.reason else ""
         yield Note(f"Turn {node.depth}: {node.status}{told}")
@@ -315,14 +314,14 @@ def _branches(graph: Graph[Any, Any], path: Sequence[Node[Any, Any]]) -> str:
         return ""
     failed = sum(any(node.event for node in leaf.path()) for leaf in leaves)
     which = (
-        "where the target failed first"
+        "the one that failed first"
         if any(node.event for node in path)
-        else "nearest to a failure"
+        else "the one closest to a failure"
     )
     kept = "; only the closest branches were continued" if graph.selected else ""
     return (
-        f"One of {len(leaves):,} branches, {which} (node {path[-1].id if path else '–'}); it failed "
-        f"on {failed:,} of them{kept}."
+        f"One of {len(leaves):,} branches, {which} (node {path[-1].id if path else '–'}); the target "
+        f"failed on {failed:,} of them{kept}."
     )
 
 
@@ -351,7 +350,7 @@ def outcomes_of_rollouts(records: Records, config: Mapping[str, Any]) -> Outcome
     said = [_outcome_text(name, when[at], turns[at]) for at, name in enumerate(found)]
     scoring = Scoring.of(config)
     units = len(set(records.unit_id.tolist()))
-    rule = f" The target fails where {scoring.rule}." if scoring.rule else ""
+    rule = f" The target fails if {scoring.rule}." if scoring.rule else ""
     silent = "there is no scorer that defines failures"
     return Outcomes(
         of=found,

@@ -17,8 +17,8 @@ WORDS = Words(
     wrong="failed",
     broke="no outcome, see below",
     menu="Conversations",
-    title="What was said",
-    unanswered="The run holds no turn of this conversation.",
+    title="Conversation",
+    unanswered="The run contains no turns of this conversation.",
     multi_turn=True,
     export="a run without its turns",
     hub_task="text-generation",
@@ -41,13 +41,13 @@ def participants(config: Mapping[str, Any]) -> Iterator[str]:
     Examples
     --------
     >>> list(participants({"depth": 2, "scored_by": "s", "scorers": {"s": {"threshold": 0.5}}}))
-    ['it fails where s ≥ 0.5', 'up to 2 turns']
+    ['fails if s ≥ 0.5', 'up to 2 turns']
     """
     from eval_toolkit.rollouts.display import Scoring
 
     rule = Scoring.of(config).rule
     if isinstance((config.get("scorers") or {}).get(config.get("scored_by")), Mapping):
-        yield f"it fails where {rule}"
+        yield f"fails if {rule}"
     given = config.get("system")
     system = given if isinstance(given, Mapping) else {}
     for who in ("tester", "target"):

@@ -38,7 +38,7 @@ def headline_metrics(runs: Sequence[Run]) -> list[str]:
 
 
 def _with_values(runs: Sequence[Run]) -> dict[str, None]:
-    """Return the metrics with a value in some run, or whose value is missing only due to censoring."""
+    """Return the metrics with a value in any run, or missing only due to censoring."""
     return {
         found.metric: None
         for run in runs
@@ -49,7 +49,7 @@ def _with_values(runs: Sequence[Run]) -> dict[str, None]:
 
 
 def with_failures_by_turn(page: Page, runs: Sequence[Run], result: RunComparison) -> Page:
-    """Return the page with the failures by turn of both runs.
+    """Return the page of failures by turn for both runs.
 
     For each turn, the page shows the difference in failure rates and its interval from
     `compare_runs`, so that each number has a single interval on the page. If `compare_runs` has

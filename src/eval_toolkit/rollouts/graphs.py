@@ -35,7 +35,7 @@ class Node(Generic[StateT, ActionT]):
         Scores of the response by scorer; ``name:probe`` is the score of the probe, and
         ``name/category`` that of one category.
     unscored : dict of str to str
-        Why a score is missing: "skipped: …" or "error: …".
+        Reasons for missing scores: "skipped: …" or "error: …".
     event : bool or None
         Whether the first scorer's threshold is crossed, i.e. the target failed. None if unknown.
     echo : bool or None

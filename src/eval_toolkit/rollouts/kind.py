@@ -93,7 +93,7 @@ class MeasuredRollouts(Kind[Graphs]):
 
     @classmethod
     def not_known(cls, config: Mapping[str, Any]) -> Sequence[str]:
-        """Return the limits of the scorer and of the attacks."""
+        """Return the limitations of scorer and attacks."""
         scorer = config.get("scored_by")
         wrong = (
             [f"how often {scorer} is wrong: the intervals do not include this"] if scorer else []
@@ -203,10 +203,10 @@ class RolloutKind(MeasuredRollouts):
         return {**super().manifest(config), "system_sha256": self.identity().digest}
 
     def share(self, shard: Shard) -> Self:
-        """Return the same rollouts of the seed prompts of a shard alone."""
+        """Return the rollouts restricted to the seed prompts of a shard."""
         if self.budget != Budget():
             raise InvalidInputError(
-                "`budget` is of a whole run; it cannot be combined with `shard`"
+                "`budget` applies to a whole run; it cannot be combined with `shard`"
             )
         return replace(self, prompts=shard.take(self.prompts))
 

@@ -34,7 +34,7 @@ class Decoding:
     system_prompt: str = ""
     """System prompt of the target, e.g. a defence."""
     formatter: Formatter | None = None
-    """Conversion of messages to a prompt; by default messages, or text for models without chat."""
+    """Prompt format; by default messages, or a string for models without chat."""
     temperature: float = 0.0
     top_p: float | None = None
     max_tokens: int | None = None
@@ -79,7 +79,7 @@ class Decoding:
 Heard = Said | NothingToSay
 """Outcome of a request; `NothingToSay` if a function ends the conversation."""
 Probed = Said | str | Exception
-"""Outcome of a request for a probe: also a text from an attack itself, or its exception."""
+"""Outcome of a request for a probe; an attack may also return a string or an exception."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ def of_branch(tester: Any, branch: int) -> Any:
 
 
 def spoken(response: Any, system: Any = None) -> ReplyParts:
-    """Return a reply split into visible answer and reasoning.
+    """Split a reply into visible answer and reasoning.
 
     ``reasoning_tags`` of the system delimit the reasoning. The answer is empty if the reply ends
     within it.
@@ -239,7 +239,8 @@ def _with_seeds(
 ) -> tuple[Callable[..., Any], list[Sequence[Any]]]:
     """Return a function and its arguments, including the seeds if it accepts them.
 
-    It does if it has one more parameter that is required or named seed or seeds.
+    Seeds are passed if the function has an additional parameter that is required or named seed or
+    seeds.
     """
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -266,7 +267,7 @@ def prompt_of(state: Any) -> Any:
 
 
 def identity_of(speaker: Any, method: str = "") -> str:
-    """Return an identifier of a function, or of a method of a system: its name and digest.
+    """Return the identifier of a function or method: its name and digest.
 
     `System.describe` covers the other parts of a system.
     """

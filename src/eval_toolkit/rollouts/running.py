@@ -81,11 +81,11 @@ def run_rollouts(
     ----------
     system : System, or the prompts
         Tester, target and scorers. Without a `System`, the prompts: a list of strings, seed prompts
-        or rows, a frame, the path of a file as in `load_seeds`, or a single text.
+        or rows, a frame, the path of a file as in `load_seeds`, or a single string.
     seeds : sequence of str, SeedPrompt or mapping, or the target
         Seed prompts, one unit each. Prompts of one topic are resampled together. Without a
         `System`, the target, which may also be passed as ``target``: any object accepted by
-        `models.as_model`, such as a function from prompt to text or "openai:gpt-4o".
+        `models.as_model`, such as a function from a prompt to a reply or "openai:gpt-4o".
     out : path, optional
         Folder of the run. An interrupted run is resumed; in a finished one, failed requests are
         retried, and additional seeds, rollouts or turns are run. By default nothing is written.
@@ -133,7 +133,7 @@ def run_rollouts(
         If the folder holds a run with another system or seed, or an unfinished run that ended or
         selected its conversations by other rules; or if another process is writing to it.
     ModelError
-        If a model or a function fails permanently; answers received so far are kept. Raised before
+        If a model or a function fails permanently; answers already received are kept. Raised before
         any request if a scorer lacks its weights.
     MissingExtraError
         If a scorer needs a package that is not installed; raised before any request.

@@ -146,7 +146,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         return chooses(self.widths, self.keep)
 
     def rollout(self, seed: int | None = None) -> Graph[StateT, ActionT]:
-        """Return a rollout of one of the prompts: deterministic for a number, including 0."""
+        """Sample a rollout from one of the prompts: deterministic for a number, including 0."""
         if seed is not None:
             return self.eval_rollouts([validation.integer(seed, "seed", low=0)])[0]
         drawn = secrets.randbits(63)
@@ -209,7 +209,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         }
 
     def _widths_for(self, seed: Any) -> tuple[int, ...]:
-        """Return the number of branches of each turn for a seed."""
+        """Return the number of branches per turn for a seed."""
         return self.widths
 
     def _prompts(self) -> list[Any]:
@@ -288,7 +288,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         scored(self.system.scorers, self.system.scored, beside, nodes, final=True)
 
     def n_requests(self, widths: Sequence[int] | None = None) -> int:
-        """Return the maximum number of requests of one rollout, without judges."""
+        """Return the maximum number of requests per rollout, without judges."""
         asks_nobody = hasattr(self.system.tester, "ask") and not _asks(self.system.tester)
         return _n_nodes(widths or self.widths, self.keep) * (1 if asks_nobody else 2)
 

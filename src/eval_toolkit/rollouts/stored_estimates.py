@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def stored_estimator(run: Run, summary: SummarySpec) -> "Estimator | None":
-    """Return the function that computes cells of stored rollouts as the run itself does.
+    """Return the function that computes cells of stored rollouts in the same way as the run.
 
     The function maps records and metrics to the cells of column metrics. The result is None if the
     run does not store its turns or its measurement settings, or if an interval method was chosen,

@@ -68,8 +68,8 @@ class System(Generic[StateT, ActionT]):
     tester : Attack, Model, callable, sequence of str or None
         Source of probes: an attack; a model, which refines its probes; a function from
         conversations to probes; or a list of probes, one per turn. None if a subclass defines
-        `probe`. A function takes a list of `Conversation` (texts with ``messages``), and a list of
-        seeds if it has a second parameter that is required or named seed or seeds; a coroutine
+        `probe`. A function takes a list of `Conversation` (strings with ``messages``), and a list
+        of seeds if it has a second parameter that is required or named seed or seeds; a coroutine
         function takes a single conversation and seed. It may raise `StopAttack` to end a
         conversation.
     target : Model, callable, sequence of str or None
@@ -90,7 +90,7 @@ class System(Generic[StateT, ActionT]):
         Tags that delimit the reasoning of a reply, as in `split_reasoning`. Reasoning is hidden
         from scorers, judges and the other participant. Pass () to keep it.
     attacker, auditor, defender, moderator
-        Aliases: the first two of ``tester``, the others of ``target`` and ``scorer``.
+        Aliases: the first two for ``tester``, the others for ``target`` and ``scorer``.
 
     Raises
     ------
@@ -314,7 +314,7 @@ def _function(given: Any, name: str, wanted: str) -> Any:
         for kind, members in kinds.items():
             missing = [member for member in members if not hasattr(given, member)]
             if missing and len(missing) < len(members) - 1:
-                hint = f"; to be {kind} it lacks {', '.join(missing)}"
+                hint = f"; {kind} needs {', '.join(missing)}"
     raise InvalidTypeError(f"`{name}` is {given!r:.80}; it must be {wanted}{hint}")
 
 

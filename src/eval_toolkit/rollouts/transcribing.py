@@ -66,8 +66,8 @@ def transcripts(
         readable form; messages are fenced so that they can neither close the fence nor act as
         markup or links, and non-printing characters are escaped. CSV: one row per turn, with a
         column ``score:NAME`` per scorer and the category and topic of known ``prompts``; ids of
-        nodes start with "n", so that they are not read as numbers; texts that a spreadsheet would take for a formula are
-        prefixed with an apostrophe. Secrets are removed from reasons.
+        nodes start with "n", so that they are not read as numbers; strings that a spreadsheet would
+        read as a formula are prefixed with an apostrophe. Secrets are removed from reasons.
     failed_only : bool, default False
         Whether to include only conversations in which the target failed.
     unit : str, optional
@@ -172,7 +172,7 @@ def write_transcripts(
 def _of_part(
     graphs: list[_Graph], part: str | None, prompts: Mapping[str, SeedPrompt]
 ) -> list[_Graph]:
-    """Return the rollouts of a part of the seed prompts."""
+    """Return the rollouts whose seed prompts belong to a part."""
     if part is None:
         return graphs
     pairs = parse_part(part)
@@ -351,7 +351,7 @@ def _texts(told: Sequence[_Told], n_all: int) -> Iterator[str]:
             yield "\n".join([*([] if empty else [""]), *lines, f"  {_outcome(path)}", ""])
             empty = False
     if empty:
-        yield "No conversation is to be shown.\n"
+        yield "No conversations to show.\n"
     elif n_told < n_all:
         yield f"\n{n_told:,} of {n_all:,} conversations\n"
 
@@ -386,7 +386,7 @@ def _markdown(told: Iterable[_Told]) -> Iterator[str]:
             empty = False
             yield _section(graph, path, chain=chain)
     if empty:
-        yield "\nNo conversation is to be shown.\n"
+        yield "\nNo conversations to show.\n"
 
 
 def _section(graph: _Graph, path: Sequence[_Node], *, chain: bool) -> str:
@@ -411,7 +411,7 @@ def _outcome(path: Sequence[_Node]) -> str:
     n_unknown = len(path) - len(known)
     if path and not n_unknown:
         return f"The target did not fail in {len(path)} turn{'s' * (len(path) > 1)}."
-    return f"Not known whether the target failed (no verdict on {n_unknown} of {len(path)} turns)."
+    return f"Unknown whether the target failed (no verdict on {n_unknown} of {len(path)} turns)."
 
 
 def _turn_section(node: _Node) -> str:

@@ -31,7 +31,7 @@ _REAL = ("weight", "reward")
 TURN_COLUMNS = (*_TEXTS, *_WHOLE, *_REAL)
 _SEED, _TEXT = "seed", "text"
 _CONVERSATION, _OPENING, _TOLD = "conversation", "opening", "told"
-"""Kinds of states: the seed prompt, any text, the conversation implied by the turns, or another."""
+"""Kinds of states: the seed prompt, a string, the conversation so far, or another."""
 _FLAGS = {None: -1, False: 0, True: 1}
 
 Rollout = Graph[Any, Any]
@@ -45,7 +45,7 @@ def turns_table(graphs: Iterable[Rollout]) -> dict[str, NDArray[Any]]:
     Parameters
     ----------
     graphs : iterable of Graph
-        Rollouts whose states, probes and responses are texts or plain JSON values.
+        Rollouts whose states, probes and responses are strings or plain JSON values.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def turns_table(graphs: Iterable[Rollout]) -> dict[str, NDArray[Any]]:
     Raises
     ------
     InvalidTypeError
-        If a state, probe or response is neither text nor plain JSON.
+        If a state, probe or response is neither a string nor plain JSON.
     InvalidInputError
         If a score or a reward is not finite, or a graph has a cycle.
 
@@ -147,7 +147,7 @@ def rollouts_of(run: Run, reasoning_tags: Tags = ()) -> list[Graph[str, str]]:
     ArtifactError
         If it is not a rollout run, or was modified.
     InvalidInputError, InvalidTypeError
-        If the tags are not pairs of texts.
+        If the tags are not pairs of strings.
 
     Examples
     --------

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.models.runner.following import (
+    from eval_toolkit.models.runner.journal_tail import (
         JournalEntry as JournalEntry,
     )
-    from eval_toolkit.models.runner.following import (
+    from eval_toolkit.models.runner.journal_tail import (
         RequestCounts as RequestCounts,
     )
     from eval_toolkit.runs.addresses import *
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.budgets import *
     from eval_toolkit.runs.context import *
     from eval_toolkit.runs.driver import *
-    from eval_toolkit.runs.fleet import *
     from eval_toolkit.runs.folder import *
     from eval_toolkit.runs.inputs import *
     from eval_toolkit.runs.kind_display import *
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.rescoring import *
     from eval_toolkit.runs.results import *
     from eval_toolkit.runs.selected_units import *
+    from eval_toolkit.runs.shard_execution import *
     from eval_toolkit.runs.shards import *
     from eval_toolkit.runs.specs import *
     from eval_toolkit.runs.stored_units import *
@@ -51,9 +51,9 @@ __all__, __getattr__ = names_on_use(
         "budgets": "Budget",
         "context": "Attempt Context",
         "driver": "drive",
-        "eval_toolkit.models.runner.following": "JournalEntry RequestCounts",
+        "eval_toolkit.models.runner.journal_tail": "JournalEntry RequestCounts",
         "eval_toolkit.scorecards.parts": "format_part parse_part",
-        "fleet": "run_shards",
+        "shard_execution": "run_shards",
         "folder": "Run find_runs run_state",
         "inputs": "Inputs",
         "kinds": "Graded Identity Kind",

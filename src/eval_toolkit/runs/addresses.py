@@ -56,7 +56,7 @@ class Address:
         Raises
         ------
         InvalidInputError
-            If the text is not an address; the message says why.
+            If the string is not an address; the message gives the reason.
 
         Examples
         --------
@@ -138,7 +138,7 @@ def _system(rest: str, text: str) -> str:
         return name
     system, rest = _string(name)
     if rest:
-        raise _malformed(text, f"nothing can follow the system, and {rest!r:.40} does")
+        raise _malformed(text, f"unexpected {rest!r:.40} after the system")
     return system
 
 

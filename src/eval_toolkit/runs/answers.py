@@ -43,7 +43,7 @@ class AnswersTable(Tabled):
     """Answers of a run, one row per sample and attempt; from `answers_table`.
 
     The columns are ``id``, ``question``, ``answer``, ``reference``, one for each grade, ``correct``
-    (whether the first grade counts as right; None if unknown), ``prompt_tokens``,
+    (whether the first grade counts as correct; None if unknown), ``prompt_tokens``,
     ``completion_tokens`` and ``error``. ``attempt``, ``slice`` and ``system`` are added if there
     are several.
 
@@ -81,12 +81,12 @@ class AnswersTable(Tabled):
         return [dict(zip(self.columns, row, strict=True)) for row in zip(*cells, strict=True)]
 
     def wrong(self) -> AnswersTable:
-        """Return the answers that are not right, including those that failed.
+        """Return the incorrect answers, including those that failed.
 
         Raises
         ------
         InvalidInputError
-            If no grade says whether an answer is right.
+            If no grade says whether an answer is correct.
         """
         if not self.by:
             raise InvalidInputError(
@@ -104,7 +104,7 @@ class AnswersTable(Tabled):
     def write(self, path: str | Path) -> Path:
         """Write the answers to a CSV, TSV, JSON, JSON Lines or Parquet file.
 
-        Texts that a spreadsheet would take for a formula are prefixed with an apostrophe in CSV.
+        Strings that a spreadsheet would read as a formula are prefixed with an apostrophe in CSV.
         """
         from eval_toolkit._internal.plain import csv_text, objects, whole_text
         from eval_toolkit._internal.tables import write_table
@@ -120,16 +120,16 @@ class AnswersTable(Tabled):
         return write_table(columns, path)
 
     def table(self, longest: int = _SHOWN_CHARACTERS, limit: int | None = None) -> Table:
-        """Return the answers for display, with long texts truncated.
+        """Return the answers for display, with long strings truncated.
 
         Parameters
         ----------
         longest : int, default 200
-            Maximum number of characters of a text.
+            Maximum number of characters of a cell.
         limit : int, optional
             Maximum number of rows; a note counts the others.
         """
-        # One grade of 0 and 1 says the same as `correct`.
+        # A single grade of 0 and 1 equals `correct`.
         left_out = {_CORRECT} if len(self.grades) == 1 else set()
         shown = [name for name in self.columns if name not in left_out]
         some = self if limit is None else self.take(range(min(limit, len(self))))
@@ -150,8 +150,8 @@ def answers_table(run: Run, *, grade: str | None = None) -> AnswersTable:
     run : Run
         Run whose units have one answer each; conversations are not supported.
     grade : str, optional
-        Grade that decides which answers are right; by default the first grade whose values are all
-        0 or 1, else the first grade.
+        Grade that decides which answers are correct; by default the first grade whose values are
+        all 0 or 1, else the first grade.
 
     Returns
     -------
@@ -281,7 +281,7 @@ def _last_user_message(outcome: JobResult | None) -> str | None:
 
 
 def _answer(outcome: JobResult | None, records: Records, at: int, tags: Tags) -> str | None:
-    """Return the text without reasoning; of several choices, the chosen one."""
+    """Return the answer without reasoning, or the selected choice."""
     response = None if outcome is None else outcome.response
     if isinstance(response, RawCompletion):
         return response.parts(tags).answer
@@ -351,7 +351,7 @@ def _is_grade(name: str, metrics: Iterable[str] | None) -> bool:
 
 
 def _main(grades: Sequence[str], values: Mapping[str, Sequence[Any]]) -> str:
-    """Return the grade that indicates whether an answer is right; "" if there are no grades."""
+    """Return the grade that indicates whether an answer is correct; "" if there are no grades."""
     binary = (name for name in grades if {*values[name]} <= {0.0, 1.0, None})
     known = [name for name in (*binary, *grades) if any(one is not None for one in values[name])]
     return next(iter(known), "")
@@ -360,7 +360,7 @@ def _main(grades: Sequence[str], values: Mapping[str, Sequence[Any]]) -> str:
 def _correct(
     graded: Mapping[str, Sequence[Any]], by: str, grades: Sequence[str]
 ) -> list[bool | None]:
-    """Return whether each answer has the best grade; other grades stand in for missing ones.
+    """Return whether each answer has the best grade; missing grades are replaced by other grades.
 
     A row without the main grade, e.g. because each sample has its own grader, is judged by the
     first grade that it has.

@@ -1,6 +1,6 @@
 """Display blocks of a unit, as plain data.
 
-A kind returns blocks; the report and the viewer render them without knowledge of the kind. Texts
+A kind returns blocks; the report and the viewer render them without knowledge of the kind. Strings
 are as stored; the renderer must escape them.
 """
 
@@ -37,7 +37,7 @@ Role: TypeAlias = Literal["", "input", "prompt", "answer", "reference"]
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The text of the question, the answer or the reference.
+    """Question, answer or reference as text.
 
     Examples
     --------
@@ -153,9 +153,9 @@ def flattened(blocks: Sequence[Block]) -> Iterator[Block]:
 
 
 def brief(blocks: Sequence[Block]) -> str:
-    """Return the main text of a unit: the choice or answer, or else the error or the question.
+    """Return the main content of a unit: the choice or answer, or else the error or the question.
 
-    The text is not truncated.
+    It is not truncated.
 
     Examples
     --------
@@ -174,9 +174,9 @@ def brief(blocks: Sequence[Block]) -> str:
 
 
 def excerpts(blocks: Sequence[Block]) -> dict[str, str]:
-    """Return the input, the answer and the reference of a unit, as far as they exist.
+    """Return the available ones of input, answer and reference of a unit.
 
-    Texts are keyed by role and not truncated. The answer of a conversation is its first failed
+    Strings are keyed by role and not truncated. The answer of a conversation is its first failed
     reply, else the last one; of a request without an answer, the error.
 
     Examples
@@ -223,7 +223,7 @@ def _chosen(block: Choices) -> str:
     right = [one.text for one in block.choices if one.right]
     missed = bool(right) and not any(one.chosen and one.right for one in block.choices)
     told = " or ".join(right)
-    return f"{chosen}, right is {told}" if missed and told != chosen else chosen
+    return f"{chosen}, correct: {told}" if missed and told != chosen else chosen
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

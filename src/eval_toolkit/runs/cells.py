@@ -111,7 +111,7 @@ def card_entry(
 ) -> dict[str, Any]:
     """Return the cells of records in the format of a stored slice.
 
-    ``by`` is the name of the partition into parts; by default that of the card.
+    ``by`` is the name of the partition into parts; by default the card's.
 
     Examples
     --------

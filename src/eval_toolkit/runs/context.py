@@ -53,9 +53,9 @@ Said = JobResult | None
 _SLICE = 64
 """Maximum number of requests between checks of a token budget."""
 _WATCH_S = 2.0
-"""Seconds between two looks at the newly journalled answers."""
+"""Seconds between checks for newly journalled answers."""
 _WATCH_FROM = 10
-"""Number of answers before the first look; an estimate from fewer is of no use."""
+"""Number of answers before the first check; estimates from fewer are not useful."""
 _SUMMED = ("done", "reused", "errors", "prompt_tokens", "completion_tokens", "cost")
 
 
@@ -79,7 +79,7 @@ class Context:
     journal : Journal, optional
         Journal that receives every answer; answers in it are not requested again.
     finished : mapping of key to Entry, optional
-        Further answers that need no request.
+        Additional answers that need no request.
     watch : callable, optional
         Function called with the newly journalled answers every few seconds.
 
@@ -110,7 +110,7 @@ class Context:
         self.verdicts: list[JobResult] = []
         """Answers of judges."""
         self.values: dict[Key, Any] = {}
-        """Values returned by functions that are not text; they live as long as the context."""
+        """Values other than strings returned by functions, kept as long as the context exists."""
         self.notes: list[str] = []
         self.n_calls = 0
         """Number of calls of a function or a model; a batch counts once."""
@@ -162,7 +162,7 @@ class Context:
             )
 
     def expect(self, n: int) -> None:
-        """Announce the maximum number of further requests."""
+        """Announce the maximum number of additional requests."""
         self._total += n
 
     def ask(self, model: Model, jobs: Sequence[Job]) -> list[Said]:
@@ -219,14 +219,14 @@ class Context:
         Parameters
         ----------
         function : callable
-            Function that takes one list per argument and returns one text per job; a coroutine
-            function takes one entry of each and returns one text.
+            Function that takes one list per argument and returns one string per job; a coroutine
+            function takes one entry of each and returns one string.
         jobs : sequence of Job
-            Jobs under which the texts are stored in the journal.
+            Jobs under which the strings are stored in the journal.
         arguments : sequence of sequences
             Arguments of the function, each with one entry per job.
         identities : sequence of str
-            Identity of the function per job, on which the answer depends besides the request.
+            Identity of the function for each job, stored with its answer.
 
         Returns
         -------
@@ -470,7 +470,7 @@ class _ReadAlready(Journal):
 
 
 class _Watched(_ReadAlready):
-    """Journal that passes on its answers every few seconds."""
+    """Journal that forwards new answers every few seconds."""
 
     def __init__(
         self, path: Path, watch: Callable[[Sequence[Entry]], None], written: Entries
@@ -550,7 +550,9 @@ def _outcome(job: Job, said: Any, key: str) -> JobResult:
         kind = said.kind if isinstance(said, ModelError) else "other"
         error = ErrorInfo(kind, one_line(said), retryable=False)
     elif said is None:
-        error = ErrorInfo("other", "the function returned None instead of text", retryable=False)
+        error = ErrorInfo(
+            "other", "the function returned None instead of a string", retryable=False
+        )
     else:
         error = ErrorInfo(
             "other", f"{said!r:.60} is not a string; a journal stores only strings", retryable=False

@@ -26,7 +26,7 @@ from eval_toolkit.runs.specs import AskSpec
 if TYPE_CHECKING:
     from eval_toolkit.runs.folder import Run
     from eval_toolkit.runs.merging import Joined
-    from eval_toolkit.runs.shards import Shard, Share
+    from eval_toolkit.runs.shards import Share
     from eval_toolkit.runs.units import Unit
 
 _OF_THE_RUN = (
@@ -47,7 +47,7 @@ def drive(
     max_error_rate: float = 0.0,
     engine: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
-    shard: str | Shard | None = None,
+    shard: str | None = None,
 ) -> Outcome:
     """Run an evaluation: produce missing attempts, grade, summarise, store.
 
@@ -56,7 +56,8 @@ def drive(
     kind : Kind
         Kind of evaluation.
     out : path, optional
-        Folder of the run. An interrupted run is resumed; a finished one gets its missing answers.
+        Folder of the run. An interrupted run is resumed; missing answers of a finished run are
+        added.
     name : str
         Name of a run without a folder.
     run_id : str, optional
@@ -80,7 +81,7 @@ def drive(
     Raises
     ------
     ArtifactError
-        If the folder contains another run, or another process is writing it.
+        If the folder contains another run, or another process is writing to it.
     ModelError
         If a model fails permanently; existing answers are kept.
 
@@ -156,7 +157,7 @@ class Driver:
     """Run whose attempts are regraded; None if attempts are produced."""
     share: Share | None = None
     joined: Joined | None = None
-    """Shards that the source joins, if it is made of some."""
+    """Shards that were merged into the source, if any."""
 
     def run(self, folder: Path | None) -> Outcome:
         """Run the evaluation and return its outcome; store it if there is a folder."""
@@ -304,7 +305,7 @@ class Driver:
         return replace(found, run=run)
 
     def full(self, found: Outcome) -> dict[str, Any] | None:
-        """Return the content of ``results_full.json``, if there is any."""
+        """Return the content of ``results_full.json``, or None."""
         return {**found.results, self.kind.full: dict(found.more)} if found.more else None
 
 

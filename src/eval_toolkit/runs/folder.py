@@ -206,7 +206,7 @@ class Run(Tabled):
         subjects = self.subjects
         if len(subjects) != 1:
             raise ArtifactError(
-                f"{self.path}: a run of a task has records of one slice and system, this one of "
+                f"{self.path}: a task run has records for one slice and system, this one for "
                 f"{len(subjects)}"
             )
         return subjects[0]

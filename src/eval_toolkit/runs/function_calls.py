@@ -72,13 +72,13 @@ class Calling:
                 said = self.run(_awaited, said)
         except Exception as error:  # a failed conversation must not affect the others
             if len(places) == 1 or _is_final(error):
-                self._came(places[0], error)
+                self._report(places[0], error)
                 return
             for at in places:
                 self._together([at])
             return
         for at, one in zip(places, self._checked(said, len(places)), strict=True):
-            self._came(at, one)
+            self._report(at, one)
 
     async def _each(self) -> None:
         at_once = asyncio.Semaphore(self.concurrency)
@@ -92,7 +92,7 @@ class Calling:
                     if task is not None and task.cancelling():
                         raise
                     said = error
-                self._came(at, said)
+                self._report(at, said)
 
         rows = enumerate(zip(*self.lists, strict=True))
         tasks = [asyncio.create_task(one(at, *arguments)) for at, arguments in rows]
@@ -103,8 +103,8 @@ class Calling:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _came(self, at: int, said: Any) -> None:
-        """Report the result of a conversation, unless the failure applies to all of them."""
+    def _report(self, at: int, said: Any) -> None:
+        """Report the result of a conversation, unless the failure affects all of them."""
         if not isinstance(said, BaseException) or isinstance(said, NothingToSay):
             self.n_failed_in_a_row = 0
             self.finish(at, said)
@@ -141,7 +141,7 @@ class Calling:
                 )
         if len(said) != n:
             raise InvalidInputError(
-                f"{self._name} returned {len(said)} texts for {n} conversations"
+                f"{self._name} returned {len(said)} strings for {n} conversations"
             )
         return list(said)
 

@@ -21,7 +21,7 @@ __all__ = ["SO_FAR", "Grading", "SoFar", "ValueSoFar", "read_so_far"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grading:
-    """How finished answers are graded while others are still pending.
+    """Grading of finished answers while others are pending.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Grading:
         Smallest and largest possible value.
     units : sequence of str
         Ids of the units in random order. Those after the first unfinished one do not count yet,
-        since quick answers may be better or worse than others.
+        since fast answers may be better or worse than slow ones.
     grade : callable
         Function from finished requests to values by unit id; None for units without a value.
     """
@@ -44,7 +44,7 @@ class Grading:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ValueSoFar(Interval[float]):
-    """Mean of the units that have finished."""
+    """Mean over the finished units."""
 
     metric: str
     value: float

@@ -63,7 +63,7 @@ class Words:
     """
 
     what: str = ""
-    """Description of the evaluation, e.g. "a task put to a model"; by default the kind's name."""
+    """Description of the evaluation, e.g. "scores of rows"; by default the kind's name."""
     units: str = "units"
     attempt: str = "answer"
     nth: str = "attempt"
@@ -77,9 +77,9 @@ class Words:
     broke: str = "without a grade, see below"
     """Label of a failed attempt."""
     menu: str = "Samples"
-    """Name of the section with single units; empty if a report has none."""
+    """Name of the section with individual units; empty if a report has none."""
     title: str = "Requests and answers"
-    unanswered: str = "The run has no stored request about this sample."
+    unanswered: str = "The run contains no request for this sample."
     names_slice: bool = False
     """Whether the headline always names the slice."""
     multi_turn: bool = False
@@ -101,7 +101,7 @@ class Shown(Protocol):
     words: Words = Words()
     """Terms used in the display."""
     next_metrics: tuple[str, ...] = ()
-    """Metrics of interest after the main one; by default the others in stored order."""
+    """Metrics shown after the main one; by default the others in stored order."""
 
     @classmethod
     def show(cls, unit: StoredUnit) -> Sequence[Block]:

@@ -62,9 +62,9 @@ class Graded:
     counts: Mapping[str, int] = field(default_factory=dict)
     """Kind-specific counts for the outcome and the manifest."""
     attempts: tuple[Any, ...] = ()
-    """Raw attempts, if they may be of use to the caller."""
+    """Raw attempts, if useful to the caller."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further entries of ``results.json``."""
+    """Additional entries of ``results.json``."""
     more: Mapping[str, Any] = field(default_factory=dict)
     """Curves, tables and distributions for ``results_full.json``."""
     stopping: Mapping[str, Any] | None = None
@@ -135,9 +135,11 @@ class Kind(Shown, Protocol[AttemptsT]):
         ...
 
     def share(self, shard: Shard) -> Self:
-        """Return the same evaluation of the units of a shard alone."""
+        """Return the evaluation restricted to the units of a shard."""
         if not self.asks:
-            raise InvalidInputError(f"`shard` is {shard}, but a run of {self.name!r} asks nobody")
+            raise InvalidInputError(
+                f"`shard` is {shard}, but a run of {self.name!r} sends no requests"
+            )
         made, units = copy(self), shard.take(self.units())
         object.__setattr__(made, "units", lambda: units)
         return made
@@ -196,7 +198,7 @@ class Kind(Shown, Protocol[AttemptsT]):
         return len(self.units())
 
     def grading_so_far(self) -> Grading | None:
-        """Return how finished answers are graded while others are pending; None by default."""
+        """Return the grading of finished answers while others are pending; None by default."""
         return None
 
     def lost(self, answered: Iterable[Key]) -> list[Key]:

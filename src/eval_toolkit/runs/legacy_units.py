@@ -6,7 +6,7 @@ Only this module knows these tables:
   have no digest.
 - ``references.parquet`` (unit_id, reference, correct): references of the samples of a task.
 - ``seeds.parquet`` (id, prompt, topic, category, target, content_hash, safe): seed prompts, in the
-  order of the rollouts; prompt and target are JSON texts.
+  order of the rollouts; prompt and target are JSON strings.
 """
 
 from collections.abc import Callable, Collection
@@ -71,7 +71,7 @@ def units_query(
 
 
 def _of_seeds() -> tuple[str, ...]:
-    """Return SQL for seed prompts in the columns of units; "exact" contains the original texts."""
+    """Return SQL for seed prompts in the columns of units; "exact" contains the original strings."""
     prompt = f"coalesce({_INSIDE.format('prompt')}, prompt)"
     target = f"coalesce({_INSIDE.format('target')}, target)"
     return (

@@ -1,7 +1,7 @@
-"""`merge_runs`: join the shards of a run to the run that one process would have written.
+"""`merge_runs`: merge the shards of a run into one run.
 
-The answers and records of the shards are put together in one folder, as they are, and the driver
-summarises them like those of any stored run.
+The answers and records of the shards are copied unchanged into one folder, and the driver
+summarises them as for any stored run.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ _SHAPE: dict[str, Any] = {
         "wall_clock_seconds": {"type": "number"},
     },
 }
-"""What must have these types in the manifest of a shard."""
+"""Types of the fields required in the manifest of a shard."""
 _RESTORED = ("task", "sandbox")
-"""Settings that `stored_kind` compares, or that depend on the machine."""
+"""Settings that are compared by `stored_kind`, or depend on the machine."""
 
 
 def merge_runs(
@@ -73,16 +73,16 @@ def merge_runs(
     kind: Kind[Any] | None = None,
     **options: Any,
 ) -> Outcome:
-    """Join the shards of a run, written with ``shard="i/n"``; no model is queried.
+    """Merge the shards of a run, written with ``shard="i/n"``; no model is queried.
 
-    The command ``eval-toolkit merge`` does the same. The folder has the bytes that one run would
-    have written, except for times, machines and run ids in the manifest, which names the shards
-    under ``merged``.
+    The command ``eval-toolkit merge`` does the same. The files are byte-identical to those of a
+    single run, except for times, machines and run ids in the manifest, which lists the shards under
+    ``merged``.
 
     Parameters
     ----------
     runs : sequence of Run, Outcome or path
-        Finished shards of one run, in any order; they do not change.
+        Finished shards of one run, in any order; they are not modified.
     out : path
         New folder of the whole run.
     partial : bool, default False
@@ -95,8 +95,8 @@ def merge_runs(
     kind : Kind, optional
         Kind of the run, if it cannot be restored, as in `rescore`.
     **options
-        The task or the graders of the shards, where these cannot be restored from what is stored:
-        ``task``, ``graders``, as in `rescore`.
+        The task or the graders of the shards, if they cannot be restored from the runs: ``task``,
+        ``graders``, as in `rescore`.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def merge_runs(
         If a shard is unfinished, missing, given twice or part of another run, or if the folder
         already contains a run.
     InvalidInputError
-        If the options are not those of the shards.
+        If the options differ from those of the shards.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def merge_runs(
     folder = Path(out)
     if kind is not None and options:
         raise InvalidInputError(
-            f"`{next(iter(options))}` cannot be combined with `kind`; pass `kind` alone"
+            f"`{next(iter(options))}` cannot be combined with `kind`; pass only `kind`"
         )
     shards = sorted(map(_Part.of, _opened(runs)), key=lambda part: part.shard.parts)
     joined = _joined(shards, partial=partial)
@@ -151,7 +151,7 @@ def merge_runs(
 
 @dataclass(frozen=True)
 class Joined:
-    """What the shards of a run have in common, and their tables."""
+    """Common settings of the shards of a run, and their tables."""
 
     config: Mapping[str, Any]
     told: Mapping[str, Any]
@@ -171,13 +171,13 @@ class Joined:
                 ours, _ = to_table({} if found is None else {subject: found.take(same)})
                 if not all(name in ours and _equal(ours[name], theirs[name]) for name in theirs):
                     raise ArtifactError(
-                        f"{run.path}: its records of {subject[1]!r} are not those of this kind; "
-                        "pass the task and the graders that the shard was run with"
+                        f"{run.path}: its records for {subject[1]!r} do not match this kind; "
+                        "pass the task and the graders of the shard"
                     )
 
 
 def _equal(ours: Any, theirs: Any) -> bool:
-    """Return whether two columns are equal; of one without values the type is unknown."""
+    """Return whether two columns are equal; a column without values has no known type."""
     missing = [
         [value if value == value else None for value in one.tolist()] for one in (ours, theirs)
     ]
@@ -253,7 +253,7 @@ def _is_unfinished_merge(folder: Path) -> bool:
 
 
 def _joined(shards: Sequence[_Part], *, partial: bool) -> Joined:
-    """Return the common settings and the tables; raise unless the shards are of one run."""
+    """Return the common settings and the tables; raise unless the shards belong to one run."""
     first = shards[0]
     for part in shards[1:]:
         _refuse_mixed(first, part)
@@ -271,7 +271,7 @@ def _joined(shards: Sequence[_Part], *, partial: bool) -> Joined:
         raise ArtifactError(
             f"{len(missing)} of {first.shard.of} shards are missing: "
             f"{', '.join(map(str, missing[:_SEVERAL]))}{more}; run them, or pass --partial "
-            "(partial=True) to merge those that are there"
+            "(partial=True) to merge the finished ones"
         )
     names = dict.fromkeys(
         name
@@ -300,7 +300,7 @@ def _joined(shards: Sequence[_Part], *, partial: bool) -> Joined:
 
 
 def _refuse_mixed(first: _Part, part: _Part) -> None:
-    """Raise unless two shards are of the same run."""
+    """Raise unless two shards belong to the same run."""
     where, there = part.run.path, first.run.path
     if part.shard.of != first.shard.of:
         raise ArtifactError(
@@ -320,32 +320,34 @@ def _refuse_mixed(first: _Part, part: _Part) -> None:
         )
     if part.whole != first.whole:
         raise ArtifactError(
-            f"{where}: is a shard of other items than {there} ({part.whole.get('n_units')} and "
+            f"{where}: contains other items than {there} ({part.whole.get('n_units')} and "
             f"{first.whole.get('n_units')} in all); pass shards of one run"
         )
 
 
 def _refuse_other_units(shards: Sequence[_Part], units: Mapping[str, Any], *, whole: bool) -> str:
-    """Return the hash of the items; raise if they are not those that the shards name."""
+    """Return the hash of the items; raise if they differ from those recorded by the shards."""
     pairs = list(zip(units["unit_id"].tolist(), units["content_hash"].tolist(), strict=True))
     items = [Unit(id=unit, content_hash=digest) for unit, digest in pairs]
     for part in shards:
         found = part.table(UNITS)
         for unit, digest in zip(*(found.get(name, ()) for name in WHO[1:3]), strict=True):
             if Unit(id=unit, content_hash=digest) not in part.shard:
-                raise ArtifactError(f"{part.run.path}: the unit {unit!r:.80} is not of this shard")
+                raise ArtifactError(
+                    f"{part.run.path}: the unit {unit!r:.80} does not belong to this shard"
+                )
     digest = item_set_hash(items)
     first = shards[0]
     if whole and digest != first.whole.get("item_set_hash"):
         raise ArtifactError(
             f"{first.run.path}: the shards have {len(items)} of {first.whole.get('n_units')} "
-            "units, or others than at their start; run them again"
+            "units, or their data have changed; run them again"
         )
     return digest
 
 
 def _refuse_other_settings(kind: Kind[Any], joined: Joined) -> None:
-    """Raise if a kind does not summarise like the shards."""
+    """Raise if the settings of a kind differ from those of the shards."""
     own = config_of(kind)
     for name in [name for name in own if name in joined.config and name not in _RESTORED]:
         found = difference(joined.config[name], own[name], name)
@@ -353,7 +355,7 @@ def _refuse_other_settings(kind: Kind[Any], joined: Joined) -> None:
             place, old, new = found
             raise InvalidInputError(
                 f"the shards have {place} = {shown_setting(old)}, but this merge has "
-                f"{shown_setting(new)}; leave it out, and rescore the merged run"
+                f"{shown_setting(new)}; omit it, and rescore the merged run"
             )
 
 
@@ -366,7 +368,9 @@ def _missing(shards: Sequence[_Part], joined: Joined) -> list[str]:
     n, n_units = len(joined.tables[UNITS]["unit_id"]), whole.get("n_units")
     assert there is not None  # noqa: S101 - it is incomplete
     left = [str(n) for n in range(1, there.of + 1) if n not in there.parts]
-    return [f"missing of {there.of} shards: {', '.join(left)}; {n} of {n_units} units are there"]
+    return [
+        f"shards {', '.join(left)} of {there.of} are missing; the run has {n} of {n_units} units"
+    ]
 
 
 def _told(part: _Part) -> dict[str, Any]:
@@ -388,7 +392,7 @@ def _about(shards: Sequence[_Part]) -> dict[str, Any]:
 
 
 def _absent(shards: Sequence[_Part]) -> str:
-    """Return the part of units without one, in a run where others have one."""
+    """Return the part assigned to units without a part, if other units have one."""
     return "no_subject" if shards[0].run.kind == "task" else "(none)"
 
 
@@ -433,7 +437,7 @@ def _stacked(
     first: Iterable[str] = (),
     absent: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return the rows of all tables; a column that one lacks has the absent value there."""
+    """Return the rows of all tables; a missing column is filled with the absent value."""
     full = [table for table in tables if table]
     every = sorted(full, key=len, reverse=True)  # the widest has the columns in order
     known = dict.fromkeys(name for table in every for name in table)
@@ -485,7 +489,7 @@ def _union(shards: Sequence[_Part], joined: Joined, folder: Path) -> Run:
 
 
 def _together(several: Sequence[Records], absent: str) -> Records:
-    """Return the records of all shards; a column that one lacks is skipped there."""
+    """Return the records of all shards; a missing column is marked as skipped."""
 
     def stacked(read: Callable[[Records], Any]) -> Any:
         return np.concatenate([read(one) for one in several])
@@ -513,6 +517,6 @@ def _together(several: Sequence[Records], absent: str) -> Records:
         },
         columns=columns,
         status=status,
-        reason={name: filled("reason", name, "the grader gave no value") for name in names},
+        reason={name: filled("reason", name, "the grader returned no value") for name in names},
     )
     return records.take(np.lexsort((records.attempt, records.unit_id)))

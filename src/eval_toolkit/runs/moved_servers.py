@@ -1,4 +1,4 @@
-"""Servers that moved: a run continues at another address of the same model."""
+"""Resuming of a run whose model moved to another address."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _ID = "id:"
 
 
 def served_by(model: Any) -> Mapping[str, Any] | None:
-    """Return what the server of a model says that it serves; None if it says nothing."""
+    """Return the model that a server reports; None if it reports none."""
     if not hasattr(model, "served"):
         return None
 
@@ -30,10 +30,10 @@ def served_by(model: Any) -> Mapping[str, Any] | None:
 
 
 def follow_moved(folder: Path, model: Any, served: Mapping[str, Any] | None) -> None:
-    """Let a model answer for the one in a folder if only its address differs.
+    """Accept the model of a run at another address if nothing else differs.
 
-    The user vouches for it with a ``model_id``; else both servers must say that they serve the
-    same, or `ArtifactError` is raised.
+    The user confirms this with a ``model_id``; otherwise `ArtifactError` is raised unless both
+    servers report the same model.
     """
     if not hasattr(model, "answers_as") or not (folder / MANIFEST).exists():
         return
@@ -52,6 +52,6 @@ def follow_moved(folder: Path, model: Any, served: Mapping[str, Any] | None) -> 
         model.answers_as(old)
     else:
         raise ArtifactError(
-            f"{folder}: the model of this run was at {old}, and the server at {new} does not say "
-            "that it serves the same; pass --model-id NAME if it does, or choose another folder"
+            f"{folder}: the model of this run was at {old}, and the server at {new} does not report "
+            "the same model; if it is the same, pass --model-id NAME, or choose another folder"
         )

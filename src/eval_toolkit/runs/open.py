@@ -16,9 +16,9 @@ from eval_toolkit.runs.writing import Columns, Writing, manifest_head, run_conte
 from eval_toolkit.scorecards import Records
 
 JOURNAL = "journal.jsonl"
-"""Journal of the answers so far; only an unfinished run has one."""
+"""Journal of the answers; only unfinished runs have one."""
 SO_FAR = "so_far.json"
-"""Value of a metric so far, of an unfinished run."""
+"""Interim value of a metric in an unfinished run."""
 
 
 @dataclass(slots=True)

@@ -76,7 +76,7 @@ class Outcome(Displayed):
     counts: Mapping[str, int] = field(default_factory=dict)
     """Kind-specific counts, such as samples, seeds or rollouts."""
     n_requests: int = 0
-    """Number of requests of the attempts, whatever the source of the answers; without judges."""
+    """Number of requests for the attempts, with answers from any source; judges are excluded."""
     n_asked: int = 0
     """Number of requests sent to a model in this call."""
     n_reused: int = 0
@@ -144,7 +144,7 @@ class Outcome(Displayed):
         failed = [f"{self.n_errors:,} attempts failed"] if self.n_errors else []
         cut = dict(self.results.get("cut_answers") or {})
         cut.pop("empty", None)
-        reasons = [f"{n:,} answers cut ({name})" for name, n in cut.items()]
+        reasons = [f"{n:,} answers truncated ({name})" for name, n in cut.items()]
         return Page("", {}, lead, tables, [*left, *failed, *reasons, *self.notes])
 
     def answers(self) -> AnswersTable:
@@ -167,7 +167,7 @@ class Outcome(Displayed):
         return self.answers().to_pandas()
 
     def wrong(self) -> Any:
-        """Return the answers that are not right as a DataFrame, including those that failed.
+        """Return the incorrect answers as a DataFrame, including those that failed.
 
         For rollouts: the conversations in which the target failed.
         """

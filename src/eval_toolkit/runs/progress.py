@@ -11,7 +11,7 @@ from typing import Any
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.display import Displayed
 from eval_toolkit.errors import InvalidTypeError
-from eval_toolkit.models.runner.following import (
+from eval_toolkit.models.runner.journal_tail import (
     JournalEntry,
     JournalSoFar,
     RequestCounts,

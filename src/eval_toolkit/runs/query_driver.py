@@ -130,10 +130,10 @@ class AskingDriver(Driver):
         took = counts_of(context.outcomes, self.kind.reasoning_tags)
         took |= {"n_calls": context.n_calls, "judges": self._judges(context)}
         found = self.outcome(attempts, config, run_id, started, took=took, notes=context.notes)
-        return self._nobody_asked(found) if self.source or self.ask.replay else found
+        return self._without_requests(found) if self.source or self.ask.replay else found
 
-    def _nobody_asked(self, found: Outcome) -> Outcome:
-        """Return the outcome with all answers, including failed ones, counted as stored."""
+    def _without_requests(self, found: Outcome) -> Outcome:
+        """Return the outcome of a run without requests; all answers count as stored."""
         n_replayed = found.n_asked + found.n_cached if self.ask.replay else 0
         cost = None if found.usage["cost"] is None else 0.0
         spent = {**dict.fromkeys(found.usage, 0), "cost": cost}
@@ -222,6 +222,8 @@ class AskingDriver(Driver):
         }
         if nothing_asked and "engine" in begun:
             manifest["engine"] = begun["engine"]
+        elif addresses := _by_address(getattr(self.kind, "model", None)):
+            manifest["engine"] = {**head.get("engine", {}), "addresses": addresses}
         run = opened.finalise(
             results=found.results,
             results_full=self.full(found),
@@ -255,6 +257,13 @@ class AskingDriver(Driver):
 def in_order(outcomes: Iterable[JobResult]) -> list[JobResult]:
     """Return outcomes in the order in which they are stored: by unit, attempt and step."""
     return sorted(outcomes, key=_place)
+
+
+def _by_address(model: Any) -> list[dict[str, Any]]:
+    """Return what each of several servers of a model answered."""
+    count = getattr(model, "by_address", None)
+    found: list[dict[str, Any]] = count() if callable(count) else []
+    return found
 
 
 def _place(outcome: JobResult) -> tuple[str, int, list[tuple[int, str]]]:

@@ -100,8 +100,8 @@ def pull_run(uri: str, run_dir: str | Path) -> Run:
     Raises
     ------
     ArtifactError
-        If there is no finished run, a file differs from its hash, or the folder exists; nothing
-        is left behind.
+        If there is no finished run, a file differs from its hash, or the folder exists; no partial
+        copy remains.
     MissingExtraError
         If fsspec or the package for this kind of address is not installed.
 

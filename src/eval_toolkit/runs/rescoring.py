@@ -37,7 +37,7 @@ def rescore(
     Parameters
     ----------
     run : Run, Outcome or path
-        Finished run of any kind; it does not change unless ``out`` is its own folder.
+        Finished run of any kind; it is not modified unless ``out`` is its own folder.
     out : path, optional
         Folder of the new run; by default nothing is written.
     kind : Kind, optional
@@ -71,7 +71,7 @@ def rescore(
     InvalidInputError
         If an option does not fit the kind.
     ModelError
-        If a judge fails permanently; its verdicts so far are kept.
+        If a judge fails permanently; verdicts already received are kept.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def rescore(
     source = source_run(run)
     if kind is not None and options:
         raise InvalidInputError(
-            f"`{next(iter(options))}` cannot be combined with `kind`; pass `kind` alone"
+            f"`{next(iter(options))}` cannot be combined with `kind`; pass only `kind`"
         )
     made = stored_kind(source, **options) if kind is None else kind
     folder = None if out is None else Path(out)
@@ -116,7 +116,7 @@ def stored_kind(run: Run, **options: Any) -> Kind[Any]:
     imported = "imported" in config
     name = run.kind
     _refuse_scorer_threshold(config.get("scored_by"), options)
-    # An imported log is already graded; its records are summarised, whatever its kind.
+    # An imported log of any kind is already graded; its records are summarised.
     if _OF_RECORDS & options.keys() or (imported and not options):
         name = RECORDS
     ours = {kind: classes.stored for kind, classes in BUILT_IN_KINDS.items()}

@@ -97,7 +97,7 @@ class Results(Tabled):
         payload: Mapping[str, Any],
         part_columns: Mapping[str, Sequence[str]] | None = None,
     ) -> "Results":
-        """Return the results in a payload of any edition.
+        """Return the results in a payload of any version.
 
         Parameters
         ----------
@@ -318,7 +318,7 @@ class Results(Tabled):
         MissingColumnError
             (a KeyError) If there is no such cell; the message names the nearest one.
         InvalidInputError
-            If the text is not an address, or is ambiguous; the message lists the candidates.
+            If the string is not an address, or is ambiguous; the message lists the candidates.
 
         Examples
         --------
@@ -329,7 +329,7 @@ class Results(Tabled):
         >>> results.find("f1")
         Traceback (most recent call last):
             ...
-        eval_toolkit.errors.InvalidInputError: 'f1' may be 'f1 @ all / old' or 'f1 @ all / new'; ...
+        eval_toolkit.errors.InvalidInputError: 'f1' is ambiguous; write 'f1 @ all / old' or ...
         """
         wanted = self._read(address)
         if wanted.system is None and system is not None:
@@ -349,7 +349,7 @@ class Results(Tabled):
                         absent.append(ResultCell(slice_, part, one, wanted.metric, none))
         found = found or absent[:1]
         if not found:
-            raise self._nothing(wanted, places, slice_name)
+            raise self._missing(wanted, places, slice_name)
         if len(found) > 1:
             raise self._several(wanted, found)
         return found[0]
@@ -379,7 +379,7 @@ class Results(Tabled):
     def places_of(self, part: Mapping[str, str] | str | None) -> list[tuple[str, str]]:
         """Return the (slice, part) pairs that match a part of an address.
 
-        The part is given as by `parse_part`, or as text; None and "all" are the whole.
+        The part is given as by `parse_part`, or as a string; None and "all" are the whole.
         """
         pairs = parse_part(part) if isinstance(part, str) else dict(part or {})
         if not pairs:
@@ -409,7 +409,7 @@ class Results(Tabled):
             found = self.places_of(name)
         return found or [place for place, pairs in values.items() if [*pairs.values()] == [name]]
 
-    def _nothing(
+    def _missing(
         self, wanted: Address, places: Sequence[tuple[str, str]], slice_name: str | None
     ) -> MissingColumnError:
         """Return an error with the missing name and similar names."""
@@ -442,7 +442,7 @@ class Results(Tabled):
     def _several(self, wanted: Address, found: Sequence[ResultCell]) -> InvalidInputError:
         shown = " or ".join(repr(self.address(one)) for one in found[:_SHOWN])
         more = f" or {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        return InvalidInputError(f"{str(wanted)!r} may be {shown}{more}; write one of them")
+        return InvalidInputError(f"{str(wanted)!r} is ambiguous; write {shown}{more}")
 
 
 def _same(name: str, pairs: Mapping[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""Single units of a stored run with requests, answers and scores, read on demand."""
+"""Individual units of a stored run with requests, answers and scores, read on demand."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ _REQUESTS_AT_MOST = 100
 _CELL_BYTES = 400_000
 """Maximum number of bytes read of a stored cell; longer cells are truncated."""
 _BEGINNING = 19_900
-"""Number of characters kept of a truncated text, with room for a note on its length."""
+"""Number of characters kept of a truncated string, with room for a note on its length."""
 _T = TypeVar("_T")
 _Rows = dict[tuple[str, int], list[dict[str, Any]]]
 
@@ -63,7 +63,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRequest:
-    """A request about a unit, with its result."""
+    """A request for a unit, with its result."""
 
     step: str
     outcome: JobResult | None = None
@@ -106,7 +106,7 @@ class StoredUnit:
 
     place: Place
     whole: bool = True
-    """Whether there is room for everything, as on a separate page."""
+    """Whether everything is shown, as on a separate page."""
     batch: "_Batch"
 
     @property
@@ -286,7 +286,7 @@ class _Batch:
                 if counts[key] <= limit:
                     wanted.append(int(number))
         found: _Rows = {}
-        # JSON is read in full if possible; of plain text only the beginning is shown.
+        # JSON is read in full if possible; only the beginning of other strings is shown.
         at_most = _CELL_BYTES if table == RESPONSES else 4 * _BEGINNING
         for row in self._cells(path, columns, texts, wanted, at_most):
             found.setdefault((str(row["unit_id"]), int(row["attempt"])), []).append(row)
@@ -300,7 +300,7 @@ class _Batch:
         numbers: Sequence[int],
         at_most: int,
     ) -> list[dict[str, Any]]:
-        """Return the selected rows; long texts are truncated."""
+        """Return the selected rows; long strings are truncated."""
         if not numbers:
             return []
         long = [f"coalesce(strlen({quoted(name)}) > {at_most}, false)" for name in texts]
@@ -389,6 +389,6 @@ def _marks(values: Sequence[Any]) -> str:
 
 
 def _beginning(text: str) -> str:
-    """Return SQL for the first characters of a text and its total length."""
+    """Return SQL for the first characters of a string and its total length."""
     more = f"format('… ({{:,}} characters, the first {_BEGINNING:,} are shown)', length({text}))"
     return f"left({text}, {_BEGINNING}) || if(length({text}) > {_BEGINNING}, {more}, '')"

@@ -1,4 +1,4 @@
-"""Shards: a run divided by the hashes of its units, for several machines."""
+"""Shards: division of a run by unit hashes, for several machines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _FORM = re.compile(r"([1-9]\d{0,6}(?:,[1-9]\d{0,6})*)/([1-9]\d{0,6})")
 _DIGITS = 16
-"""Hexadecimal digits of the hash that decide about the shard."""
+"""Number of hexadecimal digits of the hash that determine the shard."""
 
 
 class _Item(Protocol):
@@ -36,9 +36,9 @@ ItemT = TypeVar("ItemT", bound=_Item)
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Some of the parts of a run that is divided by the hashes of its units.
+    """One or more parts of a run that is divided by unit hashes.
 
-    A unit is in the same part whatever the limit, the order and the other units.
+    The part of a unit does not depend on the limit, the order or the other units.
 
     Parameters
     ----------
@@ -60,11 +60,11 @@ class Shard:
 
     @classmethod
     def read(cls, given: str | Shard) -> Shard:
-        """Return the shard written as ``i/n``, with i from 1 to n."""
+        """Parse a shard written as ``i/n``, with i from 1 to n."""
         if isinstance(given, Shard):
             return given
         if not isinstance(given, str):
-            raise InvalidTypeError(f"`shard` is {given!r:.80}; it must be a text such as '2/8'")
+            raise InvalidTypeError(f"`shard` is {given!r:.80}; it must be a string such as '2/8'")
         found = _FORM.fullmatch(given.strip())
         if found is None:
             raise InvalidInputError(
@@ -89,7 +89,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Shard of a run, and what `merge_runs` must know of the whole."""
+    """Shard of a run, with the information on the whole run that `merge_runs` needs."""
 
     shard: Shard
     units: Sequence[Unit]
@@ -98,7 +98,7 @@ class Share:
 
     @classmethod
     def of(cls, kind: Kind[Any], shard: Shard, notes: Sequence[str]) -> Share:
-        """Return the shard of a kind that has all units."""
+        """Return the shard of a kind with all units."""
         units = kind.units()
         told = {"n_units": len(units), "item_set_hash": item_set_hash(units), "notes": [*notes]}
         return cls(shard, shard.take(placed(units)), told)
@@ -109,12 +109,12 @@ class Share:
         if any(not own.issuperset(records.unit_id.tolist()) for records in subjects.values()):
             raise InvalidInputError(
                 f"`shard` is {self.shard}, but the kind {kind!r} evaluates units that are not in it; "
-                "it has to define `share`"
+                "it must define `share`"
             )
 
 
 def shard_of(config: Mapping[str, Any] | None) -> Shard | None:
-    """Return the shard that a stored configuration names; None for a whole run.
+    """Return the shard in a stored configuration; None for a whole run.
 
     Examples
     --------

@@ -41,8 +41,8 @@ class AskSpec:
     give_up_after : int or None, default 50
         Number of consecutive failures of a model or a function after which requests stop.
     patience_s : float, optional
-        Seconds for which a server that is away, or refuses every request, is waited for before
-        requests stop; by default 30 minutes for one that has answered in this process, else 0.
+        Seconds to wait for a server that is unavailable or refuses every request. By default 30
+        minutes for a server that has answered in this process, else 0.
     on_progress : callable, optional
         Called with a `Progress` a few times a second.
 
@@ -142,7 +142,7 @@ class SummarySpec:
     ----------
     on_error : {"exclude", "as_zero", "fail"}, default "exclude"
         Treatment of failed attempts: "as_zero" counts the worst value; "fail" raises after all
-        requests, and keeps the answers for the next try.
+        requests, and keeps the answers for a retry.
     max_error_rate : float, default 0.0
         Tolerated share of failed attempts; above it, ``too_many_errors`` of the outcome is set.
     confidence : float, default 0.95

@@ -93,7 +93,7 @@ class StoredUnits:
                 f"HAVING count({quoted(column)}) > 0",
                 [],
             )
-            # A malformed run may lack names: nulls are counted under the text "None".
+            # A malformed run may lack names: nulls are counted under the string "None".
             self._counts[column] = {str(name): int(n) for name, n in sorted(found, key=str)}
         return self._counts[column]
 
@@ -239,7 +239,7 @@ def stored_units(
     columns_of: Callable[[Path], Collection[str]] = tables.column_names,
     records: StoredUnits | None = None,
 ) -> StoredUnits | None:
-    """Return the units of a run of any edition, or None.
+    """Return the units of a run of any version, or None.
 
     ``columns_of`` returns the columns of a table. Runs without a table of units take them from
     ``records``.

@@ -35,7 +35,7 @@ class Layout:
     """Stored name of each measured column; status and reason have columns of their own."""
     parts: dict[str, str]
     text_columns: tuple[str, ...] = ()
-    """Measured columns of text; the others are numeric."""
+    """Measured columns with strings; the others are numeric."""
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any], place: str | Path) -> "Layout":
@@ -60,7 +60,7 @@ class Layout:
 
     @property
     def texts(self) -> list[str]:
-        """Stored names of the text columns."""
+        """Stored names of the string columns."""
         states = [name + suffix for name in self.columns.values() for suffix in _MEASURED[1:]]
         measured = [self.columns[name] for name in self.text_columns]
         return [*_TEXTS, *self.parts.values(), *measured, *states]
@@ -226,7 +226,7 @@ def from_table(
     parts = (layout.parts[name] for name in subject["parts"])
     for name in ("unit_id", "group", *parts):  # used to sort and count rows
         if any(not isinstance(one, str) for one in rows[name]):
-            raise ValueError(f"{name} has a row without text")
+            raise ValueError(f"{name} has a row without a string")
     columns = {name: layout.columns[name] for name in subject["columns"]}
     status = {name: rows[f"{stored}.status"] for name, stored in columns.items()}
     return Records(
@@ -260,7 +260,7 @@ def _texts(name: str, column: NDArray[Any], status: NDArray[Any]) -> NDArray[Any
     texts: NDArray[Any] = column.astype(object)
     texts[status != "ok"] = None
     if any(not isinstance(text, str) for text in texts[status == "ok"]):
-        raise ValueError(f"{name} has a row with status ok but without text")
+        raise ValueError(f"{name} has a row with status ok but without a string")
     return texts
 
 

@@ -15,7 +15,7 @@ from eval_toolkit.runs.kind_display import Shown
 from eval_toolkit.runs.selected_units import StoredRequest, StoredUnit
 
 _ANSWERED = "Requests and answers"
-_TOO_LONG = Facts((("too long", "to be read in full"),))
+_TOO_LONG = Facts((("too long", "to be shown in full"),))
 
 
 class UnknownKind(Shown):
@@ -25,7 +25,7 @@ class UnknownKind(Shown):
     def show(cls, unit: StoredUnit) -> Sequence[Block]:
         """Return the default blocks, and a note that the kind is not installed."""
         said = (
-            f"The kind {unit.run.kind!r:.80} is not installed; this is the display for all other "
+            f"The kind {unit.run.kind!r:.80} is not installed; this is the default display for all other "
             "kinds."
         )
         return [*default_blocks(unit), Note(said)]
@@ -71,7 +71,7 @@ def input_blocks(unit: StoredUnit, title: str) -> list[Block]:
 
 
 def _sent(unit: StoredUnit) -> list[str]:
-    """Return the texts of all prompts about a unit."""
+    """Return all prompts for a unit as strings."""
     sent = []
     for request in unit.requests:
         prompt = request.prompt if request.outcome is None else request.outcome.job.request.prompt
@@ -196,7 +196,7 @@ def _given(outcome: JobResult) -> list[Block]:
 
 
 def _answer(text: str) -> Block:
-    """Return an answer: lists and tables of plain values as a table, others as text."""
+    """Return an answer: lists and tables of plain values as a table, others as strings."""
     read = _json(text)
     if isinstance(read, str):
         return Text(read, "Answer", "answer")

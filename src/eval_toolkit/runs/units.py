@@ -21,7 +21,7 @@ UNITS = "units.parquet"
 MAX_CHARS = 20_000
 """Maximum number of characters stored of an input or reference."""
 _MARGIN = 4_000
-"""Further characters that are searched, so that a secret at the cut is recognised."""
+"""Number of additional characters searched, so that a secret at the cut is recognised."""
 WHO = ("slice", "unit_id", "content_hash", "group")
 """Columns that are also in the records, in addition to parts."""
 WHAT = ("row", "input", "digest", "reference")
@@ -48,11 +48,11 @@ class Unit:
     reference : object, optional
         Reference, as JSON types.
     more : mapping of str to (str, int, float or None), optional
-        Further columns of the kind in the table of units.
+        Additional columns in the table of units.
     slice : str, optional
         Slice of the unit; by default every slice with a record of it.
     row : int, optional
-        Position in the data, from 0; by default the position among the units.
+        Position in the data, from 0; by default the index of the unit.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def units_table(
     Records determine the units, with hash, group and parts; ``units`` adds their content. The table
     therefore contains the evaluated units, even if a run was stopped early.
 
-    Secrets in inputs and references are redacted, and texts are truncated to `MAX_CHARS`
+    Secrets in inputs and references are redacted, and strings are truncated to `MAX_CHARS`
     characters. Units without a record are omitted unless they have a slice, such as rows used for
     leakage checks. Columns without any value are omitted.
 
@@ -219,7 +219,7 @@ def _order(columns: Mapping[str, Iterable[Any]]) -> list[int]:
 
 
 def typed_column(values: Sequence[Any]) -> Array:
-    """Return a column of integers, floats, or texts with None for missing values.
+    """Return a column of integers, floats, or strings with None for missing values.
 
     Examples
     --------
@@ -234,9 +234,10 @@ def typed_column(values: Sequence[Any]) -> Array:
 
 
 def shown_input(value: Any, names: Sequence[str] = ()) -> str | None:
-    """Return an input for display: text unchanged, several features as "name: value".
+    """Return an input for display: strings unchanged, several features as "name: value".
 
-    ``names`` are those of the features. Values other than text, numbers and lists become JSON.
+    ``names`` are the names of the features. Values other than strings, numbers and lists become
+    JSON.
 
     Examples
     --------

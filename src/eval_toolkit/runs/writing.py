@@ -47,9 +47,9 @@ def write_run(
 ) -> Run:
     """Write a run folder with manifest, results and records, atomically.
 
-    Equal results and records give byte-identical ``results.json`` and ``records.parquet``.
-    Secrets are redacted (see `redact_secrets`): text that looks like a secret or follows the name
-    of one, and in configurations all text under a key that names one. Names of slices, scorers and
+    Equal results and records give byte-identical ``results.json`` and ``records.parquet``. Secrets
+    are redacted (see `redact_secrets`): strings that look like a secret or follow the name of one,
+    and in configurations all strings under a key that names one. Names of slices, scorers and
     metrics and the ids of units are unchanged.
 
     Parameters
@@ -65,7 +65,7 @@ def write_run(
     records : mapping of (slice, scorer) to Records, optional
         Content of ``records.parquet``.
     tables : mapping of file name to columns, optional
-        Further Parquet files by name, such as ``responses.parquet``; see `Run.table`.
+        Additional Parquet files by name, such as ``responses.parquet``; see `Run.table`.
     overwrite : bool, default False
         Whether to replace an existing run. An interruption leaves the old run, the new one, or a
         run that `run_state` reports as incomplete.
@@ -78,8 +78,8 @@ def write_run(
     Raises
     ------
     ArtifactError
-        If an existing run may not be replaced, another process is writing it, or writing fails; an
-        existing run is then unchanged.
+        If an existing run may not be replaced, another process is writing to it, or writing fails;
+        an existing run is then unchanged.
     InvalidInputError
         If results do not match the schema, or results and manifest name different runs.
 

@@ -1,4 +1,4 @@
-"""Scorecards: the metrics of a slice with status, interval, sample size and provenance.
+"""Scorecards: metrics of a slice with status, interval, sample size and provenance.
 
 `scorecard` takes labels and scores; `summarise` takes `Records` of any kind (rows, samples,
 rollouts). Both return cells of the same type.

@@ -1,4 +1,4 @@
-"""Result cells and the mapping of cells returned by every kind of evaluation."""
+"""Result cells, and the mapping of cells that every evaluation returns."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ _STATUSES = ("ok", "skipped", "error")
 
 @dataclass(frozen=True, slots=True)
 class MetricResult(Displayed):
-    """Value of a metric, or the reason why it has none; also known as `artifacts.MetricState`.
+    """Value of a metric, or the reason for its absence; alias `artifacts.MetricState`.
 
     Examples
     --------
@@ -88,14 +88,14 @@ _FRAME = {
     "n_units": "n",
     **{name: name for name in ("status", "reason", "confidence", "n_resamples", "method")},
 }
-"""Columns of `Scorecard.to_pandas` by their names in `Scorecard.rows`."""
+"""Columns of `Scorecard.to_pandas`, by their names in `Scorecard.rows`."""
 _CI_FIELDS = ("ci_low", "ci_high", "confidence", "n_resamples", "method")
 
 
 class Scorecard(Tabled, Mapping[str, MetricResult]):
     """Read-only mapping from metric name to cell; an unknown name raises `KeyError`.
 
-    Cells of parts are found by their address as well, such as ``card["roc_auc @ language=de"]``.
+    Cells of parts can be accessed by address, e.g. ``card["roc_auc @ language=de"]``.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
     by : str
         Name of the grouping that defines the parts, such as "language".
     notes : sequence of str
-        Remarks on the data, shown below the table.
+        Notes on the data, shown below the table.
 
     Examples
     --------
@@ -160,12 +160,12 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
         return metric.strip(), found
 
     def _missing(self, name: object) -> str:
-        """Return the message about an unknown name, with the nearest names and an address."""
-        told = f"no cell {name!s:.80}: {nearest(str(name), list(self))}"
+        """Return the message for an unknown name, with the nearest names and an example address."""
+        message = f"no cell {name!s:.80}: {nearest(str(name), list(self))}"
         if not self.slices or not self._results:
-            return told
+            return message
         parts = [format_part({self.by: part}) if self.by else part for part in self.slices]
-        return f"{told}; parts are written {next(iter(self))} @ {parts[0]}"
+        return f"{message}; parts are written {next(iter(self))} @ {parts[0]}"
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._results)

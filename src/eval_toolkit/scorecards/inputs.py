@@ -1,4 +1,4 @@
-"""Inputs of `scorecard`: labels that may be strings, parts, and weights under either name."""
+"""Input handling for `scorecard`: string labels, parts, and weights under either name."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from eval_toolkit.errors import InvalidInputError
 
 
 def row_labels(y_true: ArrayLike, positive: object = None) -> BoolArray:
-    """Return labels as booleans; labels other than 0 and 1 require the positive one.
+    """Return labels as booleans; labels other than 0 and 1 require ``positive``.
 
     Examples
     --------
@@ -47,10 +47,10 @@ positive one, positive='spam' (there are 'ham', 'spam')
 
 def _words(array: NDArray[Any], values: list[object], row: int) -> str:
     found = _distinct(values)
-    said = f"y_true[{row}] is {array[row : row + 1].tolist()[0]!r}; labels must be 0 or 1"
+    message = f"y_true[{row}] is {array[row : row + 1].tolist()[0]!r}; labels must be 0 or 1"
     if len(found) > 20 or array.ndim != 1:
-        return said
-    return f"{said}: name the positive one, positive={found[-1]!r} (there are {_listed(values)})"
+        return message
+    return f"{message}: name the positive one, positive={found[-1]!r} (there are {_listed(values)})"
 
 
 def _distinct(values: list[object]) -> list[object]:
@@ -64,7 +64,7 @@ def _listed(values: list[object]) -> str:
 
 
 def part_rows(by: ArrayLike, n: int) -> tuple[str, dict[str, IntArray]]:
-    """Return the name of an array of parts, and the rows of each part in sorted order.
+    """Return the name of an array of parts, and each part's rows, in sorted order.
 
     Examples
     --------

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit._internal.words import without_interval
 from eval_toolkit.errors import InfeasibleError, InvalidInputError, UndefinedMetricError
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.plans import MIN_UNITS, Plan
-from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.metric_specs.families import is_of_column, is_of_sums
@@ -136,7 +136,7 @@ class _Draft:
         self.value = float(value)
 
     def give_closed(self, data: Columns, plan: Plan, confidence: float) -> bool:
-        """Set the interval, or the reason for its absence, if no resampling is needed."""
+        """Set the closed-form interval, or the reason for its absence."""
         if self.statistic is None or self.value is None:
             return False
         if self.proportion is not None and plan.is_plain_rows:
@@ -170,7 +170,7 @@ class _Draft:
 
 
 def _bootstrap(drafts: list[_Draft], data: Columns, plan: Plan, how: Intervals) -> None:
-    """Set the bootstrap interval of every draft, or the reason for its absence."""
+    """Set the bootstrap interval for every draft, or the reason for its absence."""
     resampled = []
     for draft in drafts:
         if why := getattr(draft.statistic, "no_interval", ""):  # it never has one
@@ -191,7 +191,7 @@ def _bootstrap(drafts: list[_Draft], data: Columns, plan: Plan, how: Intervals) 
 
 
 def _sharing_draws(drafts: list[_Draft], plan: Plan) -> list[list[_Draft]]:
-    """Split the drafts so that the resamples of a cell do not depend on the other metrics.
+    """Group the drafts so that a cell's resamples do not depend on the other metrics.
 
     All metrics share one set of resamples, except those at a threshold with independent rows, which
     resample the confusion counts at that threshold instead of rows.
@@ -207,9 +207,9 @@ def _sharing_draws(drafts: list[_Draft], plan: Plan) -> list[list[_Draft]]:
 
 
 def _resample(drafts: list[_Draft], data: Columns, plan: Plan, how: Intervals) -> None:
-    """Set the intervals of drafts that share resamples, or the reasons for their absence."""
-    from eval_toolkit.inference.assemble import bootstrap_problem
-    from eval_toolkit.inference.engine import Problem
+    """Set the intervals (or reasons for their absence) of drafts that share resamples."""
+    from eval_toolkit.inference.bootstrap_intervals import bootstrap_problem
+    from eval_toolkit.inference.resampling import Problem
 
     statistics = [draft.statistic for draft in drafts if draft.statistic is not None]
     problem = Problem((data,), tuple(statistics), plan, how.seed)

@@ -17,9 +17,9 @@ from eval_toolkit.errors import InvalidInputError
 WHOLE = "all"
 """Name of the part with all units of a slice."""
 SLICE = "slice"
-"""Key of the slice name in runs with several slices."""
+"""Key for the slice name in runs with several slices."""
 FOLD, SEED = "fold", "seed"
-"""Keys of a fold: its number, and its seed if there are several seeds."""
+"""Keys for a fold: its number, and its seed if there are several seeds."""
 
 _BARE = re.compile(r'[^\s"&=/@\\]+')
 _KEY = re.compile(r'\s*([^\s"&=/@\\]+)\s*=\s*')
@@ -27,7 +27,7 @@ _VALUE = re.compile(r'[^"&/\\]*[^"&/\\\s]')
 PART_START = re.compile(
     r'\s*(?:all(?=\s*(?:/|$))|(?:"(?:[^"\\]|\\.)*"|[^\s"&=/@\\]+)\s*=)', re.DOTALL
 )
-"""Matches the beginning of a part, but not of a metric name."""
+"""Matches the start of a part, but not of a metric name."""
 
 
 def quoted(text: str) -> str:
@@ -56,7 +56,7 @@ def json_string(text: str) -> str:
 
 
 def format_part(pairs: Mapping[str, str]) -> str:
-    """Return the name of a part; ``pairs`` are its conditions, none for the whole slice.
+    """Return the name of a part from its conditions (none for the whole slice).
 
     Examples
     --------
@@ -70,7 +70,7 @@ def format_part(pairs: Mapping[str, str]) -> str:
 
 
 def parse_part(text: str) -> dict[str, str]:
-    """Parse the name of a part to its conditions in the given order; none for the whole slice.
+    """Parse the name of a part into its conditions, in order (none for the whole slice).
 
     Examples
     --------
@@ -79,7 +79,7 @@ def parse_part(text: str) -> dict[str, str]:
     """
     pairs, rest = read_part(text)
     if rest.strip():
-        raise _malformed(text, f"nothing can follow it, and {rest.strip()!r} does")
+        raise _malformed(text, f"unexpected {rest.strip()!r} after it")
     return pairs
 
 
@@ -99,7 +99,7 @@ def read_part(text: str) -> tuple[dict[str, str], str]:
         key, rest = _key(rest, text)
         value, rest = _value(rest, text)
         if key in pairs:
-            raise _malformed(text, f"it names {key!r} twice")
+            raise _malformed(text, f"the key {key!r} occurs twice")
         pairs[key] = value
         if not rest.startswith("&"):
             return pairs, rest
@@ -130,7 +130,7 @@ def _value(rest: str, text: str) -> tuple[str, str]:
 
 
 def _string(rest: str, text: str) -> tuple[str, str]:
-    """Return the quoted string at the beginning, and the rest without leading spaces."""
+    """Return the quoted string at the start, and the rest without leading spaces."""
     try:
         value, end = json.JSONDecoder(strict=False).raw_decode(rest)
     except (ValueError, RecursionError):
@@ -145,7 +145,7 @@ def _malformed(text: str, why: str) -> InvalidInputError:
 
 
 def rows_of_folds(parts: Mapping[str, Any]) -> dict[str, int]:
-    """Return the numbers of tested rows and positives per seed of folds; the minimum over seeds.
+    """Return the numbers of test rows and positives over all folds (minimum over seeds).
 
     The result is empty if there are no folds, or the size of one is unknown.
 

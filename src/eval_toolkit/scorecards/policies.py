@@ -1,4 +1,4 @@
-"""`summarise` with the values under different assumptions about failed attempts."""
+"""`summarise` with values under different assumptions about failed attempts."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ _NO_PART = np.empty(0, dtype=object)
 
 
 class _Over(Enum):
-    """Averages that do not belong to a single part: over units, or over parts."""
+    """Averages over all units, or over parts."""
 
     UNITS = "units"
     PARTS = "parts"
@@ -44,7 +44,7 @@ def with_error_policies(
     seed: int = 42,
     cut_short: Mapping[str, BoolArray] | None = None,
 ) -> Scorecard:
-    """Summarise records and add to each cell its range of values given the failed attempts.
+    """Summarise records, and add to each cell its range over possible outcomes of failed attempts.
 
     Parameters
     ----------
@@ -62,19 +62,19 @@ def with_error_policies(
     confidence, seed
         As in `summarise`.
     cut_short : mapping of str to ndarray of bool, optional
-        Masks, by column, of the records whose value is missing for reasons that depend on the
-        value. The mean over the others does not estimate the mean over all.
+        Masks, by column, of records whose value is missing not at random; the mean over the other
+        records is then biased.
 
     Returns
     -------
     Scorecard
-        If attempts failed, ``details`` has ``error_rate`` (among attempts that were not skipped, or
-        were cut short) and the value with failures excluded (``exclude``), counted as 0
+        If attempts failed, ``details`` has ``error_rate`` (skipped attempts are not counted unless
+        they were cut short) and the value with failures excluded (``exclude``), counted as 0
         (``as_zero``; as the worst value if 0 is best), and counted as the worst and best possible
         value (``worst``, ``best``; ``low`` and ``high`` if neither direction is better; None
-        without a bound). ``bounds_ci`` covers the mean for any values of the failed attempts; see
-        `inference.missing_bounds`. Attempts that were cut short also widen these bounds; their
-        number is in ``censored``.
+        without a bound). ``bounds_ci`` covers the mean for any outcome of the failed attempts; see
+        `inference.missing_bounds`. Attempts that were cut short also widen these bounds;
+        ``censored`` is their number.
 
     Raises
     ------
@@ -112,20 +112,20 @@ def with_error_policies(
         cut = (cut_short or {}).get(spec.column, np.zeros(len(records), dtype=np.bool_))
         if not (cut | (records.status[spec.column] == "error")).any():
             continue
-        told = _under_policies(records, spec, by, confidence, cut)
+        summary = _under_policies(records, spec, by, confidence, cut)
         places: list[tuple[_Place, dict[str, MetricResult]]] = [(_Over.UNITS, cells)]
         for place, inside in [*places, *slices.items()]:
-            if inside[spec.name].n_errors or "censored" in told[place]:
-                inside[spec.name] = _with(inside[spec.name], told[place])
+            if inside[spec.name].n_errors or "censored" in summary[place]:
+                inside[spec.name] = _with(inside[spec.name], summary[place])
         if macro:
             name = f"{spec.name}{_MACRO}"
-            cells[name] = _with(cells[name], told[_Over.PARTS])
+            cells[name] = _with(cells[name], summary[_Over.PARTS])
     return Scorecard(cells, {name: Scorecard(part) for name, part in slices.items()}, by or "")
 
 
-def _with(cell: MetricResult, told: Mapping[str, Any]) -> MetricResult:
-    """Return the cell with more details; ``bounds_ci`` is widened to include its interval."""
-    details = {**cell.details, **told}
+def _with(cell: MetricResult, extra: Mapping[str, Any]) -> MetricResult:
+    """Return the cell with additional details; ``bounds_ci`` is widened to include the interval."""
+    details = {**cell.details, **extra}
     ends = details.get("bounds_ci")
     if ends is not None and cell.ci is not None:
         details["bounds_ci"] = [min(ends[0], cell.ci.ci_low), max(ends[1], cell.ci.ci_high)]
@@ -141,12 +141,14 @@ def _under_policies(
     names = [] if of_record is None else np.unique(of_record).tolist()
     failed = records.status[spec.column] == "error"
     # Records skipped for another reason could not have failed.
-    asked = cut | (records.status[spec.column] != "skipped")
-    told: dict[_Place, dict[str, Any]] = {_Over.UNITS: _counts(failed[asked], cut[asked])}
+    attempted = cut | (records.status[spec.column] != "skipped")
+    summary: dict[_Place, dict[str, Any]] = {
+        _Over.UNITS: _counts(failed[attempted], cut[attempted])
+    }
     for name in names:
-        mine = asked & (of_record == name)
-        told[name] = _counts(failed[mine], cut[mine])
-    told[_Over.PARTS] = dict(told[_Over.UNITS])
+        mine = attempted & (of_record == name)
+        summary[name] = _counts(failed[mine], cut[mine])
+    summary[_Over.PARTS] = dict(summary[_Over.UNITS])
     masks = {} if of_record is None else {name: of_record[starts] == name for name in names}
     low, high = spec.bounds
     worst, best = (high, low) if spec.higher_is_better is False else (low, high)
@@ -164,21 +166,21 @@ def _under_policies(
         if values and policy in ("worst", "best"):
             ends[policy] = values
         for place, number in _means(values, masks).items():
-            told[place][shown.get(policy, policy)] = number
+            summary[place][shown.get(policy, policy)] = number
     if len(ends) == 2:
         groups = records.group[starts].astype(str)
         everyone = np.ones(len(starts), dtype=np.bool_)
         for place, mine in {_Over.UNITS: everyone, **masks}.items():
-            told[place]["bounds_ci"] = _bounds_ci(ends, mine, groups, spec.bounds, confidence)
+            summary[place]["bounds_ci"] = _bounds_ci(ends, mine, groups, spec.bounds, confidence)
         if masks:
-            told[_Over.PARTS]["bounds_ci"] = _macro_bounds_ci(
+            summary[_Over.PARTS]["bounds_ci"] = _macro_bounds_ci(
                 ends, list(masks.values()), groups, spec.bounds, confidence
             )
-    return told
+    return summary
 
 
 def _counts(failed: BoolArray, cut: BoolArray) -> dict[str, Any]:
-    """Return the share of failed attempts and the number of attempts that were cut short."""
+    """Return the error rate and the number of attempts that were cut short."""
     found: dict[str, Any] = {"error_rate": float(failed.mean())} if failed.any() else {}
     return found | ({"censored": int(cut.sum())} if cut.any() else {})
 
@@ -191,7 +193,7 @@ def _macro_bounds_ci(
     confidence: float,
 ) -> list[float] | None:
     """Return the interval as in `_bounds_ci`, for the mean over parts."""
-    from eval_toolkit.inference.missing import bounded_macro_mean
+    from eval_toolkit.inference.missing_outcomes import bounded_macro_mean
 
     there = ends["worst"][1] & ends["best"][1]
     kept = [part & there for part in parts if (part & there).any()]
@@ -215,8 +217,8 @@ def _bounds_ci(
     bounds: tuple[float, float],
     confidence: float,
 ) -> list[float] | None:
-    """Return an interval for the mean of some units that is valid for any values of failures."""
-    from eval_toolkit.inference.missing import bounded_mean
+    """Return an interval for the mean that is valid for any outcome of failed attempts."""
+    from eval_toolkit.inference.missing_outcomes import bounded_mean
 
     keep = mine & ends["worst"][1] & ends["best"][1]
     if not keep.any():
@@ -258,7 +260,7 @@ def _unit_values(
 def _whatever_was_voted(
     given: tuple[FloatArray, BoolArray], failed: BoolArray, value: float
 ) -> tuple[FloatArray, BoolArray]:
-    """Return maj@k with units at a bound if their votes are unknown, since one vote may decide."""
+    """Return maj@k, with units at a bound if a vote is unknown, since one vote may decide."""
     values, there = given
     return np.where(failed, value, values), there
 

@@ -11,7 +11,7 @@ from eval_toolkit._internal.validation import BoolArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.calibration_intervals import calibration_statistic
 from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.prevalence_shift import (
     ShiftedAveragePrecision,
     ShiftedError,
@@ -41,10 +41,9 @@ class PriorShift:
         return cls(float(np.mean(labels)), validation.fraction(assumed_prior, "assumed_prior"))
 
     def bind(self, spec: MetricSpec, data: Columns) -> tuple[Statistic, dict[str, Any]]:
-        """Return the spec's statistic at the assumed prior, and the details for its cell.
+        """Return the spec's statistic at the assumed prior, and the cell details.
 
-        No weights can compensate for a missing class. The spec must support confusion counts or
-        sample weights.
+        Both classes must be present, and the spec must support confusion counts or sample weights.
         """
         validation.both_classes(data.labels, f"{spec.name} at an assumed prior")
         details = {"eval_prior": self.eval_prior, "assumed_prior": self.assumed_prior}
@@ -59,7 +58,7 @@ class PriorShift:
         )
 
     def _counts(self, bound: AtThreshold) -> AtThreshold:
-        """Return the function of counts with each class scaled to its assumed share."""
+        """Return the function of counts with classes scaled to the assumed prevalence."""
         if bound.trials in ("positive", "negative"):  # independent of prevalence
             return bound
         shifted = _ShiftedCounts(bound, self.assumed_prior)
@@ -68,7 +67,7 @@ class PriorShift:
     def _scores(self, spec: ScoreSpec) -> Statistic:
         """Return the statistic of the weighted metric.
 
-        Ranks of positives among negatives need no weights, and neither do weights that are all 1.
+        Pure rank metrics need no weights.
         """
         own = spec.statistic
         if isinstance(own, (RocAuc, RecallAtFpr)):
@@ -88,7 +87,7 @@ class PriorShift:
 
 @dataclass(frozen=True)
 class _WeightedMetric:
-    """A metric with sample weights that give the classes their assumed shares."""
+    """A metric with sample weights that reweight classes to the assumed prevalence."""
 
     function: Any
     prior: float
@@ -106,7 +105,7 @@ class _WeightedMetric:
 
 @dataclass(frozen=True)
 class _ShiftedCounts:
-    """A function of confusion counts with each class scaled to its assumed share."""
+    """A function of confusion counts with classes scaled to the assumed prevalence."""
 
     statistic: AtThreshold
     prior: float

@@ -17,7 +17,7 @@ from eval_toolkit.errors import InvalidInputError
 Strings = NDArray[Any]
 _STATUSES = ("ok", "skipped", "error")
 LARGEST_VALUE = 1e75
-"""Maximum absolute value; intervals need its fourth power, and floats are limited to 1.8e308."""
+"""Maximum absolute value; intervals use fourth powers, which must not overflow."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,13 +35,13 @@ class Records(Displayed):
     content_hash: Strings
     """Hash of the raw input and target; "" if unknown."""
     group: Strings
-    """Group of each unit; units of a group are not independent. The unit itself by default."""
+    """Group of each unit (by default the unit itself); units in a group are not independent."""
     attempt: IntArray
     slices: Mapping[str, Strings]
     columns: Mapping[str, NDArray[Any]]
-    """Columns of numbers, or of texts and None; only meaningful if the status is "ok"."""
+    """Columns of numbers, or of strings and None; only meaningful if the status is "ok"."""
     status: Mapping[str, Strings]
-    """Status of each value by column: "ok", "skipped" or "error"."""
+    """Status of each value, by column: "ok", "skipped" or "error"."""
     reason: Mapping[str, Strings] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -70,13 +70,13 @@ class Records(Displayed):
         status: Mapping[str, Sequence[str]] | None = None,
         reason: Mapping[str, Sequence[str | None]] | None = None,
     ) -> "Records":
-        """Build records from columns of measured values.
+        """Build records from columns of values.
 
         Parameters
         ----------
         columns : mapping of name to array-like of shape (n,)
-            Numbers or texts. None denotes a missing value, with status "skipped" unless ``status``
-            is given.
+            Numbers or strings. None denotes a missing value, with status "skipped" unless
+            ``status`` is given.
         unit_id : array-like of str, optional
             Identifier of the unit of each record; consecutive numbers by default.
         attempt : array-like of int, optional
@@ -93,14 +93,14 @@ class Records(Displayed):
         Returns
         -------
         Records
-            Records sorted by unit and attempt. The input order matters only for numbering units
+            Records sorted by unit and attempt. The input order only affects the numbering of units
             without ``unit_id`` and attempts without ``attempt``.
 
         Raises
         ------
         InvalidInputError
-            If a column is not a sequence of numbers or strings, lengths differ, a pair of id and
-            attempt occurs twice, a unit has two groups or content hashes, or an "ok" value is not
+            If a column is not a sequence of numbers or strings, lengths differ, a (unit, attempt)
+            pair occurs twice, a unit has two groups or content hashes, or an "ok" value is not
             finite.
 
         Examples
@@ -163,7 +163,7 @@ class Records(Displayed):
         group: Sequence[Any] | ArrayLike | None = None,
         slices: Mapping[str, Sequence[Any] | ArrayLike] | None = None,
     ) -> "Records":
-        """Build records of a scored dataset: columns ``label`` and ``score``, one attempt per unit.
+        """Build records for a scored dataset, with columns ``label`` and ``score``.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ class Records(Displayed):
         Returns
         -------
         Records
-            Records for `summarise`.
+            Records with one attempt per unit.
 
         Raises
         ------
@@ -325,13 +325,13 @@ def _distinguishing_columns(
     slices: Mapping[str, Sequence[Any] | ArrayLike] | None,
     n: int,
 ) -> list[Strings]:
-    """Return the columns that distinguish equal inputs with equal scores."""
+    """Return the columns that distinguish rows with equal inputs and scores."""
     given = {} if group is None else {"group": group}
     return [_strings(part, name, n) for name, part in {**given, **(slices or {})}.items()]
 
 
 def repeated(text: str, n: int) -> Strings:
-    """Return an array with the same string for n records, which is stored only once.
+    """Return an array that repeats a string n times but stores it once.
 
     Examples
     --------
@@ -342,7 +342,7 @@ def repeated(text: str, n: int) -> Strings:
 
 
 def where_is(texts: Strings, text: str) -> BoolArray:
-    """Return a mask of the strings equal to a given one; constant time for a `repeated` array.
+    """Return a mask of the entries equal to a string; constant time for a `repeated` array.
 
     Examples
     --------
@@ -359,7 +359,7 @@ def _is_repeated(texts: Strings) -> bool:
 
 
 def _at(texts: Strings, at: NDArray[Any]) -> Strings:
-    """Return the strings at the given positions; a `repeated` array remains compact."""
+    """Return the strings at the positions; a `repeated` array stays compact."""
     if _is_repeated(texts):
         n = int(np.count_nonzero(at)) if at.dtype == np.bool_ else len(at)
         return np.broadcast_to(texts[0], n)

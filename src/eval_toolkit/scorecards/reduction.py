@@ -50,7 +50,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Units:
-    """Values reduced to one per unit, with counts of what is missing."""
+    """Values reduced to one per unit, with counts of missing values."""
 
     values: dict[str, NDArray[Any]]
     groups: NDArray[Any]
@@ -58,15 +58,15 @@ class Units:
     n_errors: int
     n_skipped: int
     n_units: int
-    """Number of units; fewer than values if each attempt counts as a row."""
+    """Number of units; smaller than the number of values if each attempt is a row."""
 
 
 def value_of_failure(spec: ColumnSpec | SumsSpec | StatisticSpec) -> float | None:
-    """Return the value of a failed record under "as_zero"; a failure must never look good.
+    """Return the value that "as_zero" assigns to a failed record.
 
-    It is 0, or the worst value if 0 would be the best; None if there is no worst value. Functions
-    of sums and statistics have none, since the contribution of a failure to each column is unknown,
-    and neither do metrics without a better direction.
+    The value is 0, or the worst value if 0 is the best; None if there is no worst value. Functions
+    of sums and statistics have no worst value, since the contribution of a failure to each column
+    is unknown; neither do metrics without a direction.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def value_of_failure(spec: ColumnSpec | SumsSpec | StatisticSpec) -> float | Non
 
 @dataclass(frozen=True)
 class _Counted:
-    """Records that are included, and their values."""
+    """Included records and their values."""
 
     rows: BoolArray
     values: dict[str, NDArray[Any]]
@@ -103,7 +103,7 @@ def _counted(
     scored: bool = False,
     texts: bool = False,
 ) -> _Counted:
-    """Return the records with values in every column; failed ones according to the policy."""
+    """Return the records with a value in every column; failed records follow the policy."""
     for column in columns:
         if column not in records.columns:
             raise InvalidInputError(
@@ -217,7 +217,7 @@ def _together(
 def answers_of(records: Records, column: str) -> NDArray[Any]:
     """Return the answers that vote; None for attempts without an answer.
 
-    Answers are only compared with each other. They are texts; older runs stored numbers.
+    Answers are only compared with each other. They are strings; older runs stored numbers.
 
     Examples
     --------
@@ -239,8 +239,8 @@ def voted(
 ) -> tuple[FloatArray, BoolArray]:
     """Return maj@k per unit from measured attempts, and a mask of units with enough of them.
 
-    ``starts`` are the positions of the first record of each unit, ``measured`` the records that
-    count, and ``values`` their correctness, 0 or 1.
+    ``starts`` are the positions of each unit's first record, ``measured`` marks the records that
+    count, and ``values`` is their correctness, 0 or 1.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Warnings about labels and scores that are valid but look wrong."""
+"""Warnings about valid but suspicious labels and scores."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -7,17 +7,17 @@ from eval_toolkit import metrics
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.statistics import RocAuc
 
 _FAR_BELOW_CHANCE = 0.4
-"""ROC-AUC that a merely useless scorer does not stay below; weak scorers reach 0.45 by bad luck."""
+"""ROC-AUC threshold for swapped labels; weak scorers may reach 0.45 by chance."""
 _LEAST_PERCENT = 10.0
-"""Largest score from which a scale up to 100 looks like percent, not like odds or stars."""
+"""Minimum largest score of a scale that looks like percent, as opposed to odds or stars."""
 
 
 def sanity_notes(y_true: ArrayLike, y_score: ArrayLike) -> list[str]:
-    """Return warnings about labels and scores that are valid but look wrong.
+    """Return warnings about valid but suspicious labels and scores.
 
     Parameters
     ----------
@@ -29,9 +29,8 @@ def sanity_notes(y_true: ArrayLike, y_score: ArrayLike) -> list[str]:
     Returns
     -------
     list of str
-        One sentence for each of: a ROC-AUC whose interval lies far below 0.5, as with swapped
-        labels; decisions of 0 and 1 instead of scores; scores that look like percent. Empty if
-        nothing looks wrong.
+        One sentence per problem: a ROC-AUC with an interval far below 0.5 (swapped labels), 0/1
+        decisions instead of scores, or scores that look like percentages.
 
     Raises
     ------

@@ -12,10 +12,10 @@ from eval_toolkit._internal import validation
 from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.validation import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.intervals import METHODS
 from eval_toolkit.inference.options import RESAMPLING, Resampling
 from eval_toolkit.inference.plans import chosen_plan
-from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards.cells import MetricResult, Scorecard
 from eval_toolkit.scorecards.metric_cells import metric_cells, weighted_cells
@@ -54,12 +54,12 @@ def scorecard(
     groups: ArrayLike | None = None,
     **options: Unpack[_Scoring],
 ) -> Scorecard:
-    """Evaluate several metrics of one scorer, each with a status and an interval.
+    """Evaluate several metrics of a scorer, each with a status and an interval.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Labels, 0 or 1; other labels with ``positive``.
+        Labels, 0 or 1; any labels if ``positive`` is given.
     y_score : array-like of shape (n,)
         Scores; higher means more positive. Probabilities for calibration metrics.
     metrics : sequence of MetricSpec or str, optional
@@ -84,9 +84,9 @@ def scorecard(
     groups : array-like of shape (n,), optional
         Group of each row; rows of a group are not independent and are resampled together.
     assumed_prior : float, optional
-        Prevalence at which every metric is reported instead of that of the data: classes are
-        reweighted, scores are unchanged. Intervals are computed from the rates of each class; a
-        metric about which the data contain no information at this prevalence is skipped.
+        Prevalence at which all metrics are reported, instead of the observed prevalence; classes
+        are reweighted and scores unchanged. Intervals are computed from the per-class rates; a
+        metric is skipped if the data are not informative about it at this prevalence.
     weights, sample_weight : array-like of shape (n,), optional
         Survey or sample weights; the two names are synonyms. Intervals are those of `weighted_ci`;
         equal weights have no effect. Cannot be combined with ``method`` or ``assumed_prior``.
@@ -94,11 +94,10 @@ def scorecard(
     Returns
     -------
     Scorecard
-        One cell per metric, found under any spelling of its name; ``notes`` point out data that
-        look wrong, as `sanity_notes` does. A cell is "skipped" if the metric is undefined on these
-        data, with the reason, and "error" if it raised, with type and message; neither affects the
-        other metrics. A value without an interval has a reason such as
-        ``bootstrap unavailable: …``.
+        One cell per metric, accessible by any spelling of its name; ``notes`` contains the warnings
+        of `sanity_notes`. A cell is "skipped" with a reason if the metric is undefined on these
+        data, and "error" with type and message if the metric raised; other metrics are not
+        affected. A value without an interval has a reason such as ``bootstrap unavailable: …``.
 
     Raises
     ------
@@ -109,9 +108,9 @@ def scorecard(
     -----
     Proportions at a fixed threshold (recall, precision, accuracy …) of independent rows get Wilson
     intervals; ROC-AUC, PR-AUC and functions of several rates get closed-form score intervals, which
-    are valid with few rows of a class and near 0 and 1; all other metrics use the bootstrap, as in
-    `bootstrap_ci`. With fewer than 3 rows of a class, metrics of both classes have a value but no
-    interval.
+    are valid for small classes and near 0 and 1; all other metrics use the bootstrap, as in
+    `bootstrap_ci`. With fewer than 3 rows of a class, metrics that need both classes have a value
+    but no interval.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Options of scorecards: metrics, and settings of their intervals."""
+"""Scorecard options: metrics and interval settings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from eval_toolkit.seeds import DEFAULT_SEED
 
 @dataclass(frozen=True)
 class Intervals:
-    """Settings of intervals; ``n_resamples=0`` disables them."""
+    """Interval settings; ``n_resamples=0`` disables intervals."""
 
     n_resamples: int = DEFAULT_N_RESAMPLES
     confidence: float = DEFAULT_CONFIDENCE
@@ -24,7 +24,7 @@ class Intervals:
 
 
 def check_specs(metrics: Sequence[MetricSpec | str] | None, *, at: At = None) -> list[MetricSpec]:
-    """Return the specs of `chosen_metrics`; raise unless names are unique and ``compute`` exists."""
+    """Return the specs of `chosen_metrics` after checking for unique names and ``compute``."""
     specs = chosen_metrics(metrics, at=at)
     seen: dict[str, int] = {}
     for index, spec in enumerate(specs):

@@ -1,4 +1,4 @@
-"""`summarise`: cells from records; attempts are reduced to units, groups are resampled."""
+"""`summarise`: reduce attempts to units, resample groups, and return result cells."""
 
 from __future__ import annotations
 
@@ -85,32 +85,32 @@ def summarise(
     reduce : {"mean", "median", "max", "min", "first"}, default "mean"
         Reduction of the attempts at a unit to one value.
     on_error : {"exclude", "as_zero", "fail"}, default "exclude"
-        Treatment of records with status "error"; excluded ones are counted in ``n_errors``. If 0
-        would be the best value, "as_zero" uses the worst value instead, and a metric without one is
-        skipped. Means without a better direction exclude failed records.
+        Treatment of records with status "error"; excluded records are counted in ``n_errors``. If 0
+        is the best value, "as_zero" uses the worst value instead, and skips metrics without a worst
+        value. Means without a direction exclude failed records.
     confidence : float, default 0.95
         Confidence level of the intervals.
     method : str, optional
         "BCa", "percentile", "basic", "studentized", "t", or for 0/1 values "wilson",
         "clopper-pearson", "jeffreys", "agresti-coull", "beta-binomial" (the last also for groups of
-        units). Closed forms apply to means of columns; all other metrics use the bootstrap, which
-        is noted in their cell. By default, means use `inference.mean_interval` for their kind
-        (`metric_specs.mean_of`), which is the same in every slice, and all other metrics the
-        default of `inference.bootstrap_ci`: closed-form score intervals if available.
+        units). Closed forms apply to means of columns; all other metrics use the bootstrap, as
+        noted in their cell. By default, means use `inference.mean_interval` for their kind (see
+        `metric_specs.mean_of`), and all other metrics use the default of `inference.bootstrap_ci`.
     n_resamples : int, default 1000
         Number of bootstrap resamples; 0 disables all intervals, including closed forms.
     seed, rng : int, Generator, …, default 42
         Random seed or generator; the two names are synonyms.
     executor : Executor, optional
-        Any object with the ``map`` of `concurrent.futures.Executor`; results are bit-identical.
+        Any object with the ``map`` method of `concurrent.futures.Executor`; results do not depend
+        on it.
 
     Returns
     -------
     Scorecard
-        Cells with ``n_units``, ``n_groups``, ``n_errors`` and ``n_skipped``. The ``details`` of
-        means have their ``kind`` and ``standard_error``, which is cluster-robust for grouped units,
-        with the effective number of equal-sized groups in ``n_groups_effective``; those of
-        functions of sums have the jackknife standard error over groups.
+        Cells with ``n_units``, ``n_groups``, ``n_errors`` and ``n_skipped``. For means, ``details``
+        has ``kind``, ``standard_error`` (cluster-robust for grouped units) and the effective number
+        of equal-sized groups, ``n_groups_effective``. For functions of sums, it has the jackknife
+        standard error over groups.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def summarise(
 
 
 def _of_column(spec: MetricSpec, records: Records, options: Options) -> MetricSpec:
-    """Return the spec with the type inferred from the whole column, which applies to all slices."""
+    """Return the spec with the kind inferred from the whole column, for use in all slices."""
     if not is_of_column(spec) or spec.column not in records.numbers:
         return spec
     measured = records.status[spec.column] == "ok"
@@ -187,7 +187,7 @@ def _of_column(spec: MetricSpec, records: Records, options: Options) -> MetricSp
 
 
 def _of_part(spec: MetricSpec, whole: MetricSpec, records: Records, part: Records) -> MetricSpec:
-    """Return the spec for a part; without repeated attempts in the part, nothing is averaged."""
+    """Return the spec for a part, which may have no repeated attempts to average."""
     if not is_of_column(spec) or spec.k is not None or spec.column not in part.numbers:
         return whole
     there = part.unit_id[part.status[spec.column] == "ok"]
@@ -224,18 +224,18 @@ def _cells(
 
 
 def _why(records: Records, columns: Sequence[str], spec: MetricSpec | None = None) -> str:
-    """Return the most frequent reason for missing values, as a suffix for messages."""
+    """Return the most frequent reason for missing values, as a message suffix."""
     k = spec.k if is_of_column(spec) else None
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for status in ("error", "skipped"):
         for column in columns:
-            told.update(records.reason[column][records.status[column] == status].tolist())
-        told.pop("", None)
-        if told:
+            counts.update(records.reason[column][records.status[column] == status].tolist())
+        counts.pop("", None)
+        if counts:
             break
-    if told:
-        reason, n = told.most_common(1)[0]
-        return f"; {reason}" if n == told.total() else f"; most often: {reason}"
+    if counts:
+        reason, n = counts.most_common(1)[0]
+        return f"; {reason}" if n == counts.total() else f"; most often: {reason}"
     if k is None:
         return ""
     there = records.unit_id[records.status[columns[0]] == "ok"].astype(str)
@@ -248,7 +248,7 @@ def _counted(cell: MetricResult, units: Units) -> MetricResult:
 
 
 def _nothing(units: Units, why: str) -> MetricResult:
-    """Return the cell of a slice without any measured value."""
+    """Return the cell for a slice without any value."""
     reason = f"no unit has a value: {units.n_errors} errors, {units.n_skipped} skipped{why}"
     status = "error" if units.n_errors else "skipped"
     return _counted(MetricResult(None, status, reason, n_units=0, n_groups=0), units)  # type: ignore[arg-type]
@@ -257,7 +257,7 @@ def _nothing(units: Units, why: str) -> MetricResult:
 def _is_unbounded(
     n_errors: int, spec: ColumnSpec | SumsSpec | StatisticSpec, options: Options
 ) -> bool:
-    """Return whether failures must count as the worst value although there is none."""
+    """Return whether failures must count as the worst value but there is none."""
     neither = is_of_column(spec) and spec.higher_is_better is None
     as_zero = options.on_error == "as_zero" and n_errors > 0
     return as_zero and not neither and value_of_failure(spec) is None
@@ -274,7 +274,7 @@ def _scored_cells(
     records: Records, specs: Sequence[MetricSpec], options: Options
 ) -> dict[str, MetricResult]:
     """Return the cells of metrics of labels and scores; equal columns share resamples."""
-    from eval_toolkit.inference.prepared import SCORED, Columns
+    from eval_toolkit.inference.columns import SCORED, Columns
     from eval_toolkit.metric_specs import ScoreSpec
     from eval_toolkit.scorecards.metric_cells import metric_cells
 
@@ -330,14 +330,14 @@ def _noted(cell: MetricResult, note: str) -> MetricResult:
 
 
 def _mean_cell(units: Units, spec: ColumnSpec, options: Options, why: str) -> MetricResult:
-    """Return the mean over units with a closed-form interval if available, else a bootstrap interval."""
+    """Return the mean over units with a closed-form interval, or else a bootstrap interval."""
     if _is_unbounded(units.n_errors, spec, options):
         return _counted(_unbounded(units.n_errors, spec), units)
     values = units.values[spec.column]
     if len(values) == 0:
         return _nothing(units, why)
     if options.method in _BOOTSTRAP_METHODS:
-        from eval_toolkit.inference.prepared import Columns
+        from eval_toolkit.inference.columns import Columns
         from eval_toolkit.scorecards.metric_cells import metric_cells
 
         data = Columns({spec.column: values}, spec.column)
@@ -463,7 +463,7 @@ def _macro_cell(
 def _closed_form(
     values: FloatArray, plan: Plan, method: str | None, spec: ColumnSpec, confidence: float
 ) -> tuple[BootstrapCI | None, str]:
-    """Return a closed-form interval for the mean and a remark; if None, the reason."""
+    """Return a closed-form interval for the mean and a note; if None, the note is the reason."""
     if method is None:
         try:
             ci = mean_interval(

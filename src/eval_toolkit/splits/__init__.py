@@ -1,6 +1,6 @@
-"""Splitters: divide a slice into folds of ``{"train": EvalSlice, "test": EvalSlice}``.
+"""Splitters that divide a slice into folds of ``{"train": EvalSlice, "test": EvalSlice}``.
 
-Every fold keeps the parent's kind of frame and all its column roles. Choice of the splitter:
+Folds keep the frame type and the column roles of the slice. To choose a splitter:
 
 - independent rows: `StratifiedKFoldSplitter`, or `HoldoutSplitter` for a single split;
 - rows in groups (an author, a template): `GroupKFoldSplitter`,
@@ -8,10 +8,10 @@ Every fold keeps the parent's kind of frame and all its column roles. Choice of 
 - generalisation to new sources: `SourceDisjointKFoldSplitter`;
 - generalisation to later data: `TimeSeriesSplitter`, `PurgedKFoldSplitter`.
 
-Splitters of single rows (`StratifiedKFoldSplitter` and the last two) reject a slice with a
-``group_col`` unless ``ignore_groups=True``.
+Splitters that ignore groups (`StratifiedKFoldSplitter`, `TimeSeriesSplitter`,
+`PurgedKFoldSplitter`) reject a slice with a ``group_col`` unless ``ignore_groups=True``.
 
-`split_slice` divides a slice once into named parts (train, val, test), to be saved as files.
+`split_slice` divides a slice into named parts (train, val, test).
 """
 
 from typing import TYPE_CHECKING

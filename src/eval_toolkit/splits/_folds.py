@@ -1,4 +1,4 @@
-"""Common code of splitters: folds from row numbers, groups, and validation."""
+"""Shared code of splitters: folds from row numbers, groups, and validation."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def checked_slice(slice_: Any) -> EvalSlice:
 
 
 def fold_of(slice_: EvalSlice, train: ArrayLike, test: ArrayLike) -> Fold:
-    """Return the two parts of a fold, with rows in the given order."""
+    """Return the train and test parts of a fold."""
     return {"train": slice_.take(train, name="train"), "test": slice_.take(test, name="test")}
 
 
@@ -41,7 +41,8 @@ def group_codes(
 ) -> tuple[IntArray, int]:
     """Return each row's group code and the number of groups.
 
-    The argument takes precedence over the splitter's column, and that over the slice's own.
+    The argument takes precedence over the splitter's column, which takes precedence over the
+    slice's.
     """
     name = group_col if group_col is not None else slice_.group_col
     if groups is None:
@@ -72,7 +73,7 @@ def refuse_groups(
 
 
 def enough_per_class(slice_: EvalSlice, k: int) -> None:
-    """Raise unless each label has at least one row per fold."""
+    """Raise unless each label has a row for each fold."""
     counts = np.bincount(slice_.y_true, minlength=2)
     for label, count in enumerate(counts.tolist()):
         if 0 < count < k:
@@ -94,5 +95,5 @@ def enough_groups(slice_: EvalSlice, n_groups: int, k: int) -> None:
 
 
 def sklearn_seed(seed: int) -> int:
-    """Return a seed valid for scikit-learn: unchanged below 2**32, else a derived one."""
+    """Return a seed valid for scikit-learn: unchanged below 2**32, otherwise derived."""
     return seed if seed < 1 << 32 else derive_seed(seed, "scikit-learn") >> 32

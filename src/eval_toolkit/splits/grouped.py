@@ -27,7 +27,7 @@ from eval_toolkit.splits._folds import (
 
 @dataclass(frozen=True, slots=True)
 class GroupKFoldSplitter:
-    """K folds of about equal size; groups are never split between train and test.
+    """K folds of approximately equal size that never split a group between train and test.
 
     The folds are those of scikit-learn's ``GroupKFold``. They depend only on the groups and their
     sizes, not on the order of the rows.
@@ -80,7 +80,7 @@ class GroupKFoldSplitter:
 
 @dataclass(frozen=True, slots=True)
 class StratifiedGroupKFoldSplitter:
-    """K folds with whole groups and approximately equal shares of positives.
+    """K folds with whole groups and approximately equal proportions of positives.
 
     The folds are those of scikit-learn's ``StratifiedGroupKFold`` for the same seed.
 
@@ -152,10 +152,10 @@ class StratifiedGroupKFoldSplitter:
 
 @dataclass(frozen=True, slots=True)
 class SourceDisjointKFoldSplitter:
-    """Folds whose test sources do not occur in the training part.
+    """Folds with disjoint training and test sources.
 
-    The distinct sources are sorted, shuffled with the seed and assigned to folds in turn, so the
-    folds do not depend on the order of the rows.
+    The distinct sources are sorted, shuffled with the seed and dealt to the folds, so the folds do
+    not depend on the order of the rows.
 
     Parameters
     ----------

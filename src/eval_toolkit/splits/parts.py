@@ -1,4 +1,4 @@
-"""`split_slice`: divide a slice into named parts, independent of row order."""
+"""`split_slice`: divide a slice into named parts, independently of the row order."""
 
 import hashlib
 from collections.abc import Mapping
@@ -30,25 +30,25 @@ def split_slice(
     """Divide a slice into named parts: train, val and test.
 
     A row is identified by its id or, without an ``id_col``, by its content (`EvalSlice.unit_ids`).
-    Its part depends on that identity and the seed, not on the order of the rows.
+    Its part depends on this identity and the seed, not on the row order.
 
     Parameters
     ----------
     slice_ : EvalSlice
         Slice to divide.
     sizes : mapping of str to float, default {"train": 0.8, "val": 0.1, "test": 0.1}
-        Share of each part; they must sum to 1.
+        Fraction of each part; they must sum to 1.
     stratify : bool, default True
-        Whether the parts have equal shares of positives, up to one row.
+        Whether the parts have equal fractions of positives, up to one row.
     group : str or array-like, optional
-        Column, or one value per row: rows of a group stay together; sizes and classes are then
-        approximate. By default the slice's ``group_col``.
+        Column or one value per row; rows of a group stay together, and sizes and class balance are
+        then approximate. By default the slice's ``group_col``.
     keep_together : array-like, optional
         One code per row; rows with equal codes also stay together (clusters of duplicates).
     stable : bool, default False
-        Whether the assignment uses only the identity of the row or its group, so that added rows
-        never move existing ones; sizes and classes are then approximate, and equal rows without
-        ids stay together. Otherwise sizes are exact.
+        Whether the assignment depends only on the row's (or group's) identity, so that adding rows
+        never moves existing rows; sizes and class balance are then approximate, and equal rows
+        without ids stay together. Otherwise sizes are exact.
     seed : int, default 42
         Random seed of the split.
 
@@ -92,7 +92,7 @@ def assign_parts(
     blocks: IntArray | None,
     seed: int,
 ) -> IntArray:
-    """Return the part number of each row; rows of a block get the same number."""
+    """Return the part number of each row; rows of a block stay together."""
     classes = slice_.y_true if stratify else np.zeros(slice_.n, dtype=np.int64)
     targets = _targets(np.bincount(classes, minlength=2), list(shares.values()))
     part = np.empty(slice_.n, dtype=np.int64)
@@ -124,11 +124,10 @@ def _none_empty(part: IntArray, shares: Mapping[str, float], what: str, instead:
 
 
 def _filled(counts: IntArray, order: IntArray, targets: IntArray, seed: int) -> IntArray:
-    """Assign blocks to parts, largest first, so that small blocks even out the sizes.
+    """Assign blocks to parts, largest first, so that small blocks balance the sizes.
 
-    A block is assigned at random to one of the parts it fits into, with probability proportional
-    to the rows the part still needs, so that large blocks reach each part in proportion to its
-    size.
+    Each block is assigned at random to a part with enough space, with probability proportional to
+    the remaining space, so that large blocks are distributed in proportion to part sizes.
     """
     rng = np.random.default_rng(seed)
     part = np.empty(len(counts), dtype=np.int64)
@@ -150,9 +149,9 @@ def _filled(counts: IntArray, order: IntArray, targets: IntArray, seed: int) -> 
 
 
 def _targets(class_counts: IntArray, shares: list[float]) -> IntArray:
-    """Return target numbers of rows per (part, class), rounded consistently.
+    """Return integer target sizes per (part, class).
 
-    Rounding errors of one class are compensated in the next.
+    Rounding errors of a class are compensated in the next class.
     """
     weights = np.array(shares) / sum(shares)
     targets = np.zeros((len(shares), len(class_counts)), dtype=np.int64)
@@ -194,7 +193,7 @@ def _draws(keys: list[str], seed: int) -> NDArray[np.uint64]:
 
 
 def _contents(slice_: EvalSlice) -> list[str]:
-    """Return an identity of each row that does not depend on other rows."""
+    """Return an identity for each row that is independent of other rows."""
     return slice_.content_hashes if slice_.ids is None else list(slice_.ids)
 
 

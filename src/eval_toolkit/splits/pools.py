@@ -1,4 +1,4 @@
-"""Folds with train and validation parts made by a pool builder."""
+"""Folds with training and validation parts from a pool builder."""
 
 from collections.abc import Iterator, Mapping
 
@@ -16,12 +16,12 @@ def iter_folds_with_pool(
     pool_builder: PoolBuilder,
     groups: ArrayLike | None = None,
 ) -> Iterator[dict[str, EvalSlice]]:
-    """Yield folds whose train and validation parts are built from the training rows.
+    """Yield folds with training and validation parts built from the training rows.
 
     Parameters
     ----------
     splitter : Splitter
-        Splitter of the folds; test parts are unchanged.
+        Splitter that creates the folds; test parts are unchanged.
     slice_ : EvalSlice
         Slice to divide.
     pool_builder : PoolBuilder

@@ -27,23 +27,23 @@ from eval_toolkit.splits.parts import assign_parts
 class HoldoutSplitter:
     """Single split into train and test.
 
-    Rows are assigned as by scikit-learn's ``train_test_split`` with the same seed, in the parent's
-    order. If the slice has a ``group_col`` or ``groups`` are passed, whole groups are assigned,
-    with sizes and classes as close as the groups allow, so that train and test share no group.
+    Rows are assigned as in scikit-learn's ``train_test_split`` with the same seed, but keep their
+    order. If the slice has a ``group_col`` or ``groups`` are passed, whole groups are assigned, and
+    sizes and class balance are approximate.
 
     Parameters
     ----------
     test_size : float, default 0.2
-        Share of test rows, strictly between 0 and 1.
+        Fraction of test rows, strictly between 0 and 1.
     stratify : bool, default True
-        Whether to keep the share of positives in both parts.
+        Whether to preserve the fraction of positives in both parts.
     seed : int, default 42
         Random seed of the split.
 
     Raises
     ------
     InvalidInputError
-        If ``test_size`` is not in (0, 1); on use, if a part or a class in it would be empty.
+        If ``test_size`` is not in (0, 1); on use, if a part or one of its classes would be empty.
 
     Examples
     --------
@@ -114,7 +114,7 @@ class HoldoutSplitter:
 
 @dataclass(frozen=True, slots=True)
 class StratifiedKFoldSplitter:
-    """K folds with equal shares of positives; each row is tested once.
+    """K folds with equal proportions of positives; each row is tested once.
 
     The folds are those of scikit-learn's ``StratifiedKFold`` for the same seed.
 
@@ -123,7 +123,7 @@ class StratifiedKFoldSplitter:
     k : int, default 5
         Number of folds, at least 2.
     shuffle : bool, default True
-        Whether to shuffle; False assigns the rows of each class in blocks, in order.
+        Whether to shuffle; otherwise, the rows of each class are assigned in contiguous blocks.
     seed : int, default 42
         Random seed of the shuffle.
     ignore_groups : bool, default False

@@ -1,4 +1,4 @@
-"""Splitters in chronological order: training rows precede test rows."""
+"""Chronological splitters."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,18 +22,17 @@ _DEFAULT_TIME_COL = "timestamp"
 class TimeSeriesSplitter:
     """K folds with an expanding window: each fold trains on all earlier rows.
 
-    Rows are sorted by time (rows of equal time stay in the parent's order). The test blocks are
-    those of scikit-learn's ``TimeSeriesSplit`` on the sorted rows, in time order. If a block begins
-    within rows of equal time, the rows of that time before it are excluded from its training rows,
-    because their order is unknown.
+    Rows are sorted by time (stable for ties). The test blocks are those of scikit-learn's
+    ``TimeSeriesSplit`` on the sorted rows. Training rows with the same time as the first test row
+    are excluded, because their order is unknown.
 
     Parameters
     ----------
     k : int, default 5
         Number of folds, at least 2. The rows are cut into k + 1 blocks.
     time_col : str, optional
-        Column of numbers, dates, or ISO 8601 text. By default the slice's ``time_col``; without
-        one, rows are assumed to be in time order.
+        Column of numbers, dates or ISO 8601 strings. By default the slice's ``time_col``; without
+        it, rows are assumed to be in chronological order.
     ignore_groups : bool, default False
         Whether to ignore the groups of a slice.
 
@@ -94,13 +93,13 @@ class TimeSeriesSplitter:
 
 @dataclass(frozen=True, slots=True)
 class PurgedKFoldSplitter:
-    """K blocks in time, each tested once; adjacent training rows are dropped.
+    """K chronological blocks, each tested once, with adjacent training rows purged.
 
-    For labels that look ahead (did the price rise within a week?), a training row close in time to
-    a test row reveals part of its label. Rows are sorted by time and cut into equal blocks; each
-    fold tests one block and trains on the others, excluding ``purge_gap`` rows on either side and,
-    after the following gap, an embargo of ``int(embargo_pct * n)`` further rows [1]_. Rows whose
-    time equals that of the block's first or last row are also excluded.
+    For look-ahead labels (did the price rise within a week?), a training row close in time to a
+    test row reveals part of its label. Rows are sorted by time and cut into equal blocks. Each fold
+    tests one block and trains on the others, excluding ``purge_gap`` rows on either side, another
+    ``int(embargo_pct * n)`` rows after the block (embargo) [1]_, and rows with the same time as the
+    block's first or last row.
 
     Parameters
     ----------
@@ -109,9 +108,9 @@ class PurgedKFoldSplitter:
     purge_gap : int, default 0
         Number of rows dropped on either side of the test block.
     embargo_pct : float, default 0.0
-        Share of all rows dropped after the gap that follows the test block; in [0, 1).
+        Fraction of all rows to drop after the test block and its gap; in [0, 1).
     time_col : str, default "timestamp"
-        Column of numbers, dates, or ISO 8601 text. The slice's ``time_col`` takes precedence over
+        Column of numbers, dates or ISO 8601 strings. The slice's ``time_col`` takes precedence over
         the default.
     ignore_groups : bool, default False
         Whether to ignore the groups of a slice.
@@ -191,7 +190,7 @@ class PurgedKFoldSplitter:
 
 
 def compute_label_overlap(t_train: ArrayLike, t_test: ArrayLike, horizon: Any) -> BoolArray:
-    """Return which training labels overlap in time with which test rows.
+    """Return a mask of training labels that overlap in time with test rows.
 
     Parameters
     ----------

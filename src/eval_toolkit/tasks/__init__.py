@@ -33,25 +33,25 @@ if TYPE_CHECKING:
     from eval_toolkit.tasks.base import *
     from eval_toolkit.tasks.composed import *
     from eval_toolkit.tasks.declared import *
+    from eval_toolkit.tasks.external_answers import *
+    from eval_toolkit.tasks.fewshot_leaks import *
     from eval_toolkit.tasks.lm_eval import *
     from eval_toolkit.tasks.loading import *
     from eval_toolkit.tasks.measuring import *
-    from eval_toolkit.tasks.overlaps import *
+    from eval_toolkit.tasks.ngram_contamination import *
     from eval_toolkit.tasks.pairing import *
     from eval_toolkit.tasks.perturbations import *
-    from eval_toolkit.tasks.perturbed_runs import *
     from eval_toolkit.tasks.planning import *
     from eval_toolkit.tasks.positions import *
     from eval_toolkit.tasks.questions import *
     from eval_toolkit.tasks.rescoring import *
+    from eval_toolkit.tasks.robustness_comparison import *
     from eval_toolkit.tasks.rotating import *
     from eval_toolkit.tasks.running import *
-    from eval_toolkit.tasks.shots import *
     from eval_toolkit.tasks.specs import *
     from eval_toolkit.tasks.stopped_cells import *
     from eval_toolkit.tasks.stopping import *
     from eval_toolkit.tasks.stopping_watch import *
-    from eval_toolkit.tasks.stored_answers import *
     from eval_toolkit.tasks.styles import *
     from eval_toolkit.tasks.suites import *
     from eval_toolkit.tasks.templates import *
@@ -72,19 +72,19 @@ __all__, __getattr__ = names_on_use(
         "lm_eval": "LmEvalGroup LmEvalTask load_lm_eval_task",
         "loading": "TaskInfo available_tasks load_task",
         "measuring": "measure",
-        "overlaps": "Contamination ContaminationEffect ItemOverlap contamination",
+        "ngram_contamination": "Contamination ContaminationEffect ItemOverlap contamination",
         "pairing": "judge_pairs",
         "perturbations": "Perturbation perturbed",
-        "perturbed_runs": "Robustness RobustnessCell robustness",
+        "robustness_comparison": "Robustness RobustnessCell robustness",
         "planning": "estimate plan_jobs",
         "positions": "PositionBias PositionDifference PositionResult position_bias",
         "questions": "questions_task",
         "rescoring": "judge_run measure_run",
         "rotating": "rotated run_rotations",
         "running": "run_task",
-        "shots": "FewshotLeakage SharedQuestion fewshot_leakage",
+        "fewshot_leaks": "FewshotLeakage SharedQuestion fewshot_leakage",
         "specs": "ChoicesSpec CompletionSpec DataSpec Prompt",
-        "stored_answers": "grade_answers",
+        "external_answers": "grade_answers",
         "stopped_cells": "stopped_card stopped_cell",
         "stopping": "UntilDecided UntilWidth",
         "styles": ("BPBStyle ClozeStyle MCCompletionStyle MCStyle format_mc_prompt letters"),

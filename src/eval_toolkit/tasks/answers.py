@@ -64,7 +64,7 @@ def read_choices(value: Any, place: str) -> Choices:
         odd = next((mark for mark in value.values() if mark not in (0, 1)), None)
         if odd is not None:
             raise InvalidInputError(
-                f"{place}: the choices map a text to {odd!r:.40}; every text must map to 1 (correct) "
+                f"{place}: the choices map a string to {odd!r:.40}; every string must map to 1 (correct) "
                 "or 0"
             )
         # Published files contain empty incorrect choices, which cannot be scored.

@@ -38,7 +38,7 @@ class BaseTask(TaskPrompts[SubjectT]):
     data : path or mapping of split to path, optional
         Location of the data instead of ``DATASET_PATH``: a file, a folder with a file per split, a
         pattern with ``{split}`` or ``{subject}``, or a dataset on the Hub. Cells of CSV and TSV
-        files are text, so rows with numbers get other ids than in JSON or Parquet.
+        files are strings, so rows with numbers get other ids than in JSON or Parquet.
     seed : int, default 42
         Random seed of the item order, the few-shot examples and the choice order. Each is drawn
         per item, independently of limits, subjects and other items.
@@ -47,7 +47,7 @@ class BaseTask(TaskPrompts[SubjectT]):
     revision : str, optional
         Revision of a Hub dataset; overrides ``REVISION`` and the lock file.
     user_prompt_suffix : str, optional
-        Text appended to the question but not to examples; completion tasks only.
+        String appended to the question but not to examples; completion tasks only.
     shuffle_choices : bool, default False
         Whether to shuffle the choices of each item.
 
@@ -160,7 +160,7 @@ class BaseTask(TaskPrompts[SubjectT]):
         custom_subjects, custom_hf_revision
             Same as ``subjects`` and ``revision`` of the class.
         **options
-            Further options of the class.
+            Additional options of the class.
 
         Returns
         -------
@@ -257,7 +257,7 @@ class BaseTask(TaskPrompts[SubjectT]):
         return {"id": str(index), "subject": subject, "index": index}
 
     def _get_contexts(self, item: dict[str, Any]) -> tuple[list[str], str] | None:
-        """Return the question for each choice, and the text scored after each.
+        """Return the question for each choice, and the continuation scored after each.
 
         The default, None, scores the choices themselves after a single question.
         """
@@ -324,7 +324,7 @@ class BaseTask(TaskPrompts[SubjectT]):
         return [named_grader(one, {}, origin=self._named_in) for one in made]
 
     def prompt_fingerprint(self) -> str:
-        """Return a sha256 of the number of examples and the first prompts.
+        """Return a SHA-256 hash of the number of examples and the first prompts.
 
         It covers the messages, choices and references of the 8 items whose ids come first, for any
         limit, and detects changes of the prompts. Changes that only affect other items are not
@@ -430,7 +430,7 @@ def derived(task: BaseTask[SubjectT], kind: type, **state: Any) -> Any:
 
 
 def _identity(item: Item, n: int = 1) -> dict[str, Any]:
-    """Return the identity of the n-th sample of an item."""
+    """Return the identity of an item's n-th sample."""
     return {
         "id": item.unit_id if n == 1 else f"{item.unit_id}#{n}",
         "subject": item.subject,

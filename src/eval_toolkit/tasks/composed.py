@@ -174,7 +174,7 @@ class Task(BaseTask[str]):
         Raises
         ------
         InvalidInputError
-            Also if text is generated and the prompt is the same for every item.
+            As in `BaseTask.samples`, or if the answer is generated and all prompts are the same.
         """
         made = super().samples(limit, order=order)
         if self.RESPONSE_TYPE is ResponseType.COMPLETION:

@@ -33,7 +33,7 @@ class Source(Protocol):
         ...
 
     def subjects(self) -> list[str]:
-        """Return the available subjects, sorted; empty if unknown."""
+        """Return the available subjects, sorted, or an empty list if they are unknown."""
         ...
 
     def rows(self, split: str, subject: str | None) -> list[Row]:
@@ -90,14 +90,14 @@ class FileSource:
     Parameters
     ----------
     given : path, or mapping from split to path
-        File with the sample split, folder with one file per split (``test.jsonl``,
+        File with the sample split, a folder with one file per split (``test.jsonl``,
         ``test-00000-of-00002.parquet``, ``arc_test.json``), possibly in subfolders by subject, or a
         path per split.
     sample_split : str
         Split of a single file.
     labels : sequence of str
-        Patterns of label files next to the files of rows, with one label per line; "{stem}" is the
-        name of the file of rows. The first existing one provides the field "label".
+        Patterns of label files next to the data files, with one label per line; "{stem}" is the
+        name of the data file. The first existing one provides the field "label".
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class FileSource:
         return found
 
     def rows(self, split: str, subject: str | None) -> list[Row]:
-        """Return the rows of the files of a split."""
+        """Return the rows in a split's files."""
         rows: list[Row] = []
         for path, only_named in self._paths(split, subject):
             if (path, split) not in self._cache:
@@ -165,7 +165,7 @@ class FileSource:
         found = next((file for file in tried if is_file(file)), None)
         if tried and found is None and not all("label" in row for row in rows):
             raise MissingFileError(
-                f"{path}: there is no file of labels next to it; tried "
+                f"{path}: there is no label file next to it; tried "
                 f"{', '.join(file.name for file in tried)}"
             )
         return found
@@ -265,7 +265,7 @@ _BUILDERS = (
     *("arrow", "audiofolder", "cache", "csv", "eval", "generator", "hdf5", "imagefolder", "json"),
     *("pandas", "parquet", "pdffolder", "spark", "sql", "text", "videofolder", "webdataset", "xml"),
 )
-"""Names that denote no dataset: readers of pickles, of queries and of files in the folder."""
+"""Names that are not datasets: readers of pickles, queries and files in the folder."""
 
 
 class HubSource:
@@ -285,7 +285,7 @@ class HubSource:
         return []
 
     def rows(self, split: str, subject: str | None) -> list[Row]:
-        """Return the rows of a split of the configuration named after the subject."""
+        """Return the rows of a split, in the configuration named after the subject."""
         if subject not in self._loaded:
             self._loaded[subject] = self._load(path=self._path, name=subject)
         loaded = self._loaded[subject]

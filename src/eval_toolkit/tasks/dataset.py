@@ -72,7 +72,7 @@ class TaskData(Generic[SubjectT]):
         path = data if data is not None else self.DATASET_PATH
         if not path:
             raise InvalidInputError(
-                f"the task {self.NAME!r} has no data of its own; pass `data` (a path) or `rows`"
+                f"the task {self.NAME!r} does not define its data; pass `data` (a path) or `rows`"
             )
         return open_source(
             path,
@@ -154,7 +154,7 @@ class TaskData(Generic[SubjectT]):
         return [f"{first} (and in {more} more places)" if more else first]
 
     def _items(self, subject: Any, split: str) -> list[Item]:
-        """Return the items of a split of one subject (cached)."""
+        """Return the items of one subject in a split (cached)."""
         name = subject_name(subject)
         if name not in self._splits:
             loaded = self._load_dataset(subject)

@@ -96,8 +96,8 @@ class Declaration:
         """Return the task.
 
         ``options`` are ``data`` or ``rows``, ``prompt``, ``system``, ``answer`` and ``by`` (the
-        subject) instead of the task's own, and further options of `Task`. Graders may be named as ``package.module:object``
-        only with ``allow_code``.
+        subject) instead of the task's own, and other options of `Task`. Graders may be named as
+        ``package.module:object`` only with ``allow_code``.
         """
         unknown = sorted(set(options) - OPTIONS)
         if unknown:

@@ -181,7 +181,7 @@ class GradingSettings:
 
 
 _MANY = 0.05
-"""Share of answers from which on it is noted that wrong ones contain the reference."""
+"""Minimum share of wrong answers that contain the reference for a note about them."""
 
 
 def _contained(
@@ -191,7 +191,7 @@ def _contained(
     records: Records,
     graders: Sequence[Grader],
 ) -> list[str]:
-    """Return a note if many answers marked wrong contain a reference as a sequence of words."""
+    """Return a note if many wrong answers contain a reference as a sequence of words."""
     from eval_toolkit.graders.match import Match  # not needed by graders of choices
     from eval_toolkit.graders.texts import ExactMatch, Includes
 

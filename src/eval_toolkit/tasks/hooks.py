@@ -43,7 +43,7 @@ class TaskPrompts(TaskData[SubjectT]):
         raise NotImplementedError(f"{type(self).__name__}._get_raw_question")
 
     def _get_choices(self, item: dict[str, Any]) -> list[str]:
-        """Return the texts of the choices; required with a ``TASK_STYLER``."""
+        """Return the choices as strings; required with a ``TASK_STYLER``."""
         raise NotImplementedError(f"{type(self).__name__}._get_choices")
 
     def _get_correct_index(self, item: dict[str, Any]) -> int:
@@ -82,7 +82,7 @@ class TaskPrompts(TaskData[SubjectT]):
         return styler.get_ground_truth(choices, right)
 
     def _get_possible_completions(self, item: dict[str, Any]) -> list[str] | None:
-        """Return the scored texts of a log-likelihood task."""
+        """Return the scored continuations of a log-likelihood task."""
         if self.TASK_STYLER is None:
             return None
         styler, choices, right = self._styled(item)
@@ -130,7 +130,7 @@ class TaskPrompts(TaskData[SubjectT]):
         return [Message(Role.USER, text)]
 
     def post_process_generated_completion(self, text: str, sample: Sample | None = None) -> str:
-        """Return the part of a generated text to grade; by default all of it."""
+        """Return the part of a generated answer to grade; by default all of it."""
         return text
 
     def construct_prompt(self, item: dict[str, Any]) -> list[Message]:
@@ -150,7 +150,7 @@ class TaskPrompts(TaskData[SubjectT]):
         Raises
         ------
         InvalidInputError
-            If there are too few examples, or a required text is empty.
+            If there are too few examples, or a required string is empty.
         """
         return self._get_messages(item)
 

@@ -59,8 +59,8 @@ def make_items(
 
     ``prefix`` begins every key: "subject/" in a task with subjects. ``id_field`` is by default
     `ID_FIELD` if every row has a unique value; if it exists but is not used, a note is appended to
-    ``notes``. Items with the same value of ``group_field`` are not independent, also across
-    subjects, such as an item and its translation.
+    ``notes``. Items with the same value of ``group_field`` are not independent, even across
+    subjects; an example is an item and its translation.
     """
     field, keys = id_field or ID_FIELD, None
     try:

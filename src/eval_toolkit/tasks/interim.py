@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def task_grading(kind: TaskKind) -> Grading | None:
-    """Return how the answers of a task are graded while others are pending; None if they are not.
+    """Return the grading of answers while others are pending; None if there is none.
 
     The grades are those of the first bounded column of a grader that queries no model and runs no
     program. The result is None without such a column, for samples in groups, and if samples are not

@@ -1,4 +1,4 @@
-"""Estimate of the number and cost of requests to a run's judges."""
+"""Estimated number and cost of a run's judge requests."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,7 @@ def estimate_judges(
     limit: int | None = None,
     order: str = "shuffled",
 ) -> dict[str, dict[str, Any]]:
-    """Estimate the requests, tokens and cost of the judges of a run.
+    """Estimate the requests, tokens and cost of a run's judges.
 
     The entry of a judge has ``requests``, ``prompt_tokens``, ``completion_tokens`` (at most) and ``cost``
     (None if there are no prices). Answers are assumed to have their maximum length, or 256 tokens

@@ -21,7 +21,7 @@ def refuse_unjudged(
 ) -> None:
     """Raise if a run lacks a verdict of its judges.
 
-    A verdict with another prompt, model or setting does not count.
+    Verdicts from another prompt, model or setting do not count.
     """
     answers, verdicts = apart(outcomes)
     there = {outcome.job.key: outcome for outcome in verdicts}
@@ -35,7 +35,7 @@ def refuse_unjudged(
             for job in jobs
         )
         if absent or other:
-            what = "has no verdict of" if absent else "has verdicts of another version of"
+            what = "has no verdict from" if absent else "has verdicts from another version of"
             raise ArtifactError(
                 f"{run.path}: the run {what} the judge {judge.name!r} on {absent or other} of "
                 f"{len(jobs)} answers; run the task in this folder with the judge, or use judge_run; "

@@ -75,12 +75,12 @@ class TaskKind(Kind[Answers]):
     name = "task"
     by = "subject"
     words = Words(
-        what="a task put to a model",
+        what="an evaluation of a model on a task",
         units="samples",
         counted="samples",
         count="n_samples",
         names_slice=True,
-        export="a task's run",
+        export="a task run",
         hub_task="text-generation",
     )
 
@@ -98,7 +98,7 @@ class TaskKind(Kind[Answers]):
 
     @classmethod
     def not_known(cls, config: Mapping[str, Any]) -> Sequence[str]:
-        """Return what a run does not show, for its report."""
+        """Return the limitations of a run, for its report."""
         return ["whether the model saw these questions in training"]
 
     @classmethod
@@ -156,7 +156,7 @@ class TaskKind(Kind[Answers]):
         return sample_units(self.samples)
 
     def share(self, shard: Shard) -> Self:
-        """Return the same task with the samples of a shard alone."""
+        """Return the task restricted to the samples of a shard."""
         if self.watch is not None:
             raise InvalidInputError("`until` needs all samples; it cannot be combined with `shard`")
         samples = shard.take(self.samples)
@@ -168,7 +168,7 @@ class TaskKind(Kind[Answers]):
         return len(self.jobs)
 
     def grading_so_far(self) -> Grading | None:
-        """Return how finished answers are graded while others are pending."""
+        """Return the grading of finished answers while others are pending."""
         from eval_toolkit.tasks.interim import task_grading
 
         return task_grading(self)
@@ -184,7 +184,7 @@ class TaskKind(Kind[Answers]):
 
     def advice(self) -> str:
         """Return advice on how to keep all answers."""
-        return "ask for as many samples and attempts"
+        return "request at least as many samples and attempts"
 
     def produce(self, context: Context) -> Answers:
         """Query the model and then the judges, for all samples or until the stopping rule is satisfied."""
@@ -269,7 +269,7 @@ class TaskKind(Kind[Answers]):
         asked, task = (begun.get("config") or {}).get("task"), config["task"]
         if not isinstance(asked, Mapping):
             raise ArtifactError(
-                f"{folder}: the manifest of the run in this folder names no task; choose another folder"
+                f"{folder}: the manifest of the run in this folder does not name a task; choose another folder"
             )
         alike = all(asked.get(name) == task.get(name) for name in _SET_UP)
         changed = _changed(asked, task) if alike else None
@@ -317,7 +317,7 @@ def same_prompts(run: Run, task: Mapping[str, Any]) -> None:
 
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
-    """Return a description of the differences between two tasks in data and prompts."""
+    """Describe the differences in data and prompts between two tasks."""
     was, now = old.get("dataset") or {}, new.get("dataset") or {}
     if was.get("sha256") != now.get("sha256"):
         counts = [(data.get("n_rows") or {}).get(new["sample_split"]) for data in (was, now)]

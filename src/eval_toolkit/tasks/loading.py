@@ -163,7 +163,7 @@ def named_task(name: str | Path, options: Mapping[str, Any], *, origin: Origin) 
             "allow_code": options.get("allow_code") or told.get("allow_code"),
         }
     origin.refuse_consent(options)
-    with making(origin):  # also of names in the options, such as those of graders
+    with making(origin):  # includes names in the options, such as graders
         return _resolved(text, options, origin)
 
 
@@ -217,7 +217,7 @@ def _from_yaml(file: Path, options: Mapping[str, Any], allow_code: bool) -> Base
     if isinstance(payload, Mapping) and not (_OUR_TABLES & payload.keys() or is_lm_eval(payload)):
         keys = ", ".join(str(key)[:40] for key in islice(payload, 20))
         raise InvalidInputError(
-            f"{file}: is neither a task file of eval-toolkit (tables task and prompt) nor one of lm-eval "
+            f"{file}: is neither an eval-toolkit task file (tables task and prompt) nor one of lm-eval "
             f"(keys task, dataset_path, doc_to_text …); it has {keys or 'no keys'}"
         )
     if not is_lm_eval(payload):
@@ -225,7 +225,7 @@ def _from_yaml(file: Path, options: Mapping[str, Any], allow_code: bool) -> Base
     known = inspect.signature(load_lm_eval_task).parameters
     for name in options:
         if name not in known or name == "path":
-            raise InvalidInputError(f"{file}: a task file of lm-eval has no option {name!r}")
+            raise InvalidInputError(f"{file}: an lm-eval task file has no option {name!r}")
     return load_lm_eval_task(file, allow_code=allow_code, **options)
 
 

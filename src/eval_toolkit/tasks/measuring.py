@@ -33,7 +33,7 @@ from eval_toolkit.scorecards.records import LARGEST_VALUE
 from eval_toolkit.tasks.types import NO_SUBJECT, Sample
 
 _REASON_LENGTH = 300
-_UNFILLED = Grade.skipped("the grader gave no value")
+_UNFILLED = Grade.skipped("the grader returned no value")
 _NO_ANSWER = f"no answer: {CUT_OFF}"
 _ANY = ColumnInfo()
 _ROUNDING = 1e-9
@@ -44,7 +44,7 @@ class Measurable(Protocol):
     """Members of a task that are needed to grade its answers."""
 
     def post_process_generated_completion(self, text: str, sample: Any = None) -> str:
-        """Return the text to be graded."""
+        """Return the string to grade."""
         ...
 
     def graders(self) -> Sequence[Grader]:
@@ -64,7 +64,7 @@ def measure(
     Parameters
     ----------
     task : BaseTask
-        Task that post-processes texts, and provides the graders by default.
+        Task that post-processes answers, and provides the graders by default.
     samples : sequence of Sample
         Samples of the run; each has records, even without an answer.
     outcomes : iterable of JobResult
@@ -242,7 +242,7 @@ def built_responses(
 def answered(task: Measurable, sample: Sample, outcome: JobResult | None) -> Any:
     """Return the response to grade, or the grade for all graders if there is none."""
     if outcome is None:
-        return Grade.error("the model was not asked")
+        return Grade.error("the model was not queried")
     error = outcome.error or getattr(outcome.response, "error", None)
     if error is not None:
         return Grade.error(_line(f"{error.kind}: {error.message}"))
@@ -264,7 +264,7 @@ def grades_by(
     except Exception as failure:  # the grader's own code may raise any exception
         return dict.fromkeys(columns_of(grader), Grade.error(_failure(grader.name, failure)))
     # Skipping it would silently remove it from the denominator.
-    lacking = Grade.error(f"{grader.name} gave no value")
+    lacking = Grade.error(f"{grader.name} returned no value")
     return {**dict.fromkeys(columns_of(grader), lacking), **found}
 
 

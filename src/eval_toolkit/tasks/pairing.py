@@ -97,7 +97,7 @@ def judge_pairs(
         If the runs do not belong to this task, have no unit in common, or have units that differ in
         content; or if ``out`` contains another run.
     ModelError
-        If the judge fails permanently; its replies so far are kept.
+        If the judge fails permanently; replies already received are kept.
 
     Examples
     --------
@@ -148,7 +148,7 @@ class PairsKind(Kind[list[JobResult]]):
     judge: PairJudge
     samples: Sequence[Sample]
     answers: Mapping[Attempt, tuple[Any, Any]]
-    """Both answers to each attempt at a sample; a failed answer is replaced by its grade."""
+    """Both answers for each attempt at a sample; a failed answer is replaced by its grade."""
     settings: Mapping[str, Any]
     notes: tuple[str, ...]
 
@@ -288,7 +288,7 @@ class PairsKind(Kind[list[JobResult]]):
 
 
 def _left_out(tries: Sequence[int]) -> list[str]:
-    """Return notes on attempts that the other run lacks."""
+    """Return notes on attempts missing from the other run."""
     both = min(tries)
     return [
         f"{n - both} of {n} attempts of {side} excluded"

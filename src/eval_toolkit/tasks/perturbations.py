@@ -40,7 +40,7 @@ _TEXT = "{text}"
 
 @dataclass(frozen=True, slots=True)
 class Perturbation:
-    r"""A perturbation of the wording of questions.
+    r"""Perturbation of question wording.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Perturbation:
     protect : sequence of str
         Words that are never changed, ignoring case.
     patterns : sequence of str
-        Regular expressions of text that is never changed; by default numbers and option letters.
+        Regular expressions for text that is never changed; by default numbers and option letters.
     seed : int, default 42
         Random seed of the changes.
 
@@ -190,7 +190,7 @@ class Perturbation:
 
 
 def perturbation_name(told: Mapping[str, Any]) -> str:
-    """Return the name of a perturbation from the output of `Perturbation.to_dict`."""
+    """Return the name of a perturbation, given its `Perturbation.to_dict`."""
     share = told.get("probability")
     return str(told["kind"]) if share in (None, 1.0) else f"{told['kind']}({share:g})"
 
@@ -250,16 +250,16 @@ def perturbed(task: BaseTask[SubjectT], perturbation: Perturbation) -> BaseTask[
     Returns
     -------
     BaseTask
-        Task with the same name, version, units and content hashes, so that `compare_runs` pairs
-        its runs with those of the original. The texts of questions change, including those of
-        few-shot examples. The choice of examples, cues, answers and choices does not change,
+        Task with the same name, version, units and content hashes, so that `compare_runs` pairs its
+        runs with those of the original. The wording of questions changes, including the questions
+        of few-shot examples. The choice of examples, cues, answers and choices does not change,
         whether the choices are scored or shown in the prompt. `describe`, and thus the manifest of
         a run, contains the perturbations.
 
     Notes
     -----
     In a task without a style, the entire question is perturbed, including any passage from which
-    answers are to be copied. In that case, use a grader that allows for the changes, or ``protect``
+    answers must be copied. In that case, use a grader that allows for the changes, or ``protect``
     words.
 
     Raises
@@ -325,7 +325,7 @@ class _Perturbed(BaseTask[Any]):
     def _put(self, message: Message, unit_id: str, question: str) -> Message:
         if message.role is not Role.USER:
             return message
-        # Choices are possible answers, so they are not perturbed.
+        # Choices are possible answers and therefore not perturbed.
         before, text, after = message.content.partition(question or message.content)
         if not text:
             before, text = "", message.content

@@ -1,4 +1,4 @@
-"""Planning of a run: its requests, and an estimate of their cost."""
+"""Requests of a run, and an estimate of their cost."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -58,11 +58,11 @@ def decoding_of(
         for name, value in {**given, "stop": stop}.items():
             if value is not None:
                 raise InvalidInputError(
-                    f"`{name}` is {value!r}, but {task.NAME!r} asks for log-likelihoods; "
+                    f"`{name}` is {value!r}, but {task.NAME!r} requests log-likelihoods; "
                     "nothing is generated"
                 )
         return DecodingSpec()
-    texts: Any = () if stop is None else stop  # not tuple(), which would split a single text
+    texts: Any = () if stop is None else stop  # not tuple(), which would split a single string
     heat = 0.0 if temperature is None else temperature
     usual = None if getattr(model, "own_temperature", False) else 0.0
     by_task = usual if task.temperature is None else task.temperature
@@ -184,7 +184,7 @@ def attempts_of(task: BaseTask[Any], attempts: int | None = None) -> int:
     attempts = validation.integer(given, "attempts", low=1)
     if attempts > 1 and task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
         raise InvalidInputError(
-            f"`attempts` is {attempts}, but {task.NAME!r} asks for log-likelihoods, which are the "
+            f"`attempts` is {attempts}, but {task.NAME!r} requests log-likelihoods, which are the "
             "same every time"
         )
     return attempts
@@ -252,7 +252,7 @@ class Estimate(Displayed):
     completion_tokens: int | None
     """Maximum number of generated tokens; None without a limit. Over HTTP, one per scored choice."""
     how: str
-    """Method of counting tokens."""
+    """How tokens were counted."""
     cost: float | None = None
     """Maximum cost; cost of the prompts only if answers are unlimited; None if there are no prices."""
 
@@ -339,7 +339,7 @@ def estimate(
 
 
 def _tokens_of(texts: Sequence[str], model: Any, *, plain: bool) -> tuple[int, str]:
-    """Return the number of tokens of all texts, and how it was counted."""
+    """Return the total number of tokens, and how it was counted."""
     step = max(1, len(texts) // COUNTED)
     some = texts[::step][:COUNTED]
     count: Callable[[str], int] | None = getattr(model, "count_tokens", None)
@@ -348,14 +348,14 @@ def _tokens_of(texts: Sequence[str], model: Any, *, plain: bool) -> tuple[int, s
     if counts is None:
         n = sum(-(-len(text) // CHARACTERS_PER_TOKEN) for text in texts)
         return n, f"one token per {CHARACTERS_PER_TOKEN} characters"
-    # Scaled by length, since texts differ more in it than in their characters per token.
+    # Scaled by length, since prompts differ more in length than in characters per token.
     share = sum(map(len, texts)) / max(1, sum(map(len, some)))
     whose = "the model" if count is not None else "the server"
     return round(sum(counts) * share), f"counted by {whose} in {len(some)} of {len(texts)} prompts"
 
 
 def _texts_read(request: Request, *, again: bool) -> list[str]:
-    """Return the texts that a model reads: one, or ``again`` the prompt for each choice."""
+    """Return the strings that a model reads: one, or with ``again`` the prompt for each choice."""
     if not (again and isinstance(request, LoglikelihoodRequest)):
         return [request_text(request)]
     prompt = request.prompt

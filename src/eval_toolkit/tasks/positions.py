@@ -17,8 +17,8 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMe
 from eval_toolkit.graders.choices import ChoicePosition
 from eval_toolkit.inference import mcnemar_test, paired_mean_diff, sign_flip_test
 from eval_toolkit.inference.paired_proportions import tango_interval
+from eval_toolkit.inference.position_bias import RotationTest, rotation_test
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, Interval, in_own_order
-from eval_toolkit.inference.rotations import RotationTest, rotation_test
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.scorecards import MetricResult, Records, summarise
@@ -28,7 +28,7 @@ from eval_toolkit.tasks.styles import letters
 
 @dataclass(frozen=True, slots=True)
 class PositionResult:
-    """Pick rate of one position, and accuracy when the correct choice is there."""
+    """Pick rate of a position, and accuracy when the correct choice is at that position."""
 
     label: str
     picked: MetricResult
@@ -85,7 +85,7 @@ class PositionBias(Displayed):
     ...     )
     ...     for right in (0, 1)
     ... ]
-    >>> found = position_bias(records)  # the first position, whatever stands there
+    >>> found = position_bias(records)  # always the first position
     >>> found.consistency.value, [one.accuracy.value for one in found.positions], found.biased
     (0.0, [1.0, 0.0], True)
     """
@@ -308,7 +308,7 @@ class _Picks:
         return {**shares, **dict.fromkeys(rotated, "bounded")}
 
     def correct_at(self, position: int) -> tuple[FloatArray, BoolArray]:
-        """Return whether each unit is correct at a position, and whether it has that position."""
+        """Return whether each unit is correct at a position, and whether the position exists."""
         there = np.array([position < len(picks) for picks in self.picked])
         right = [
             bool((picks == gold)[gold == position].any())

@@ -41,7 +41,7 @@ _SPLITS = ("test", "validation", "train")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """Columns of a table of questions by role; None for roles without a column.
+    """Columns of a question table by role; None for roles without a column.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class QuestionsTask(Task):
 
     guessed: tuple[str, ...] = ()
     by_match: bool = False
-    """Whether the default grader grades the items."""
+    """Whether the items are graded by the default grader."""
     lacking: str = ""
     """Why the answers cannot be graded by default; "" if they can."""
 
@@ -108,7 +108,7 @@ class QuestionsTask(Task):
             elif several and all(read_number(one) is not None for one in several):
                 ways["by the number"] += 1
             elif several:
-                ways["by the text, normalised"] += 1
+                ways["by the string after normalisation"] += 1
         most_first = sorted(ways.items(), key=lambda way: (-way[1], way[0]))
         told = ", ".join(f"{n:,} {way}" for way, n in most_first)
         return [f"graded: {told}"] if ways else []
@@ -134,7 +134,7 @@ def questions_task(
 
     Parameters
     ----------
-    given : path, DataFrame, dataset, or sequence of mappings or texts
+    given : path, DataFrame, dataset, or sequence of mappings or strings
         Questions, one per row. Columns are recognised by their names: question, prompt or input;
         answer, target, reference or expected; choices or options, or A, B, C, D; id; subject;
         group; system; grader.
@@ -151,7 +151,7 @@ def questions_task(
     graders : sequence, optional
         Graders; by default the fields of each item determine its grading, as in `graders.Match`.
     **sampling
-        Further options of `Task`: ``seed``, ``subjects``, ``shuffle_choices`` …
+        Additional options of `Task`: ``seed``, ``subjects``, ``shuffle_choices`` …
 
     Returns
     -------
@@ -163,7 +163,7 @@ def questions_task(
     MissingColumnError
         If no column contains the question.
     InvalidInputError, InvalidTypeError
-        If there are no rows, or a row is neither a text nor a mapping.
+        If there are no rows, or a row is neither a string nor a mapping.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def questions_task(
     if graders is None and found.answer is None:
         columns = ", ".join(map(repr, dict.fromkeys(name for row in rows for name in row)))
         task.lacking = (
-            f"{place}: no column holds the reference (answer, target, reference, expected …); the "
+            f"{place}: no column contains the reference (answer, target, reference, expected …); the "
             f"columns are {columns}: name it with --answer COLUMN (answer= in Python), or choose "
             "graders that need none with --grader (graders=)"
         )
@@ -294,10 +294,10 @@ def guess_columns(
     by: str | None = None,
     place: str = "the rows",
 ) -> Columns:
-    """Infer the columns of a table of questions from their names.
+    """Infer the roles of columns in a question table from their names.
 
-    A ``prompt`` makes a column of questions unnecessary; ``answer`` and ``by`` name the columns of
-    the reference and of the subject.
+    A ``prompt`` makes a question column unnecessary; ``answer`` and ``by`` name the columns of the
+    reference and of the subject.
 
     Examples
     --------
@@ -323,7 +323,7 @@ def guess_columns(
         known["question"] = names[0]
     if known["question"] is None and prompt is None:
         raise MissingColumnError(
-            f"{place}: no column holds the question (question, prompt, input …); the columns are "
+            f"{place}: no column contains the question (question, prompt, input …); the columns are "
             f'{there}: pass a prompt, such as --prompt "{{{names[0]}}}" (prompt= in Python)'
         )
     choices = _choices(rows, known["choices"], names)

@@ -1,4 +1,4 @@
-"""Reading of item files as rows of one split; nested values are kept."""
+"""Reading of data files as rows of one split; nested values are kept."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -66,7 +66,7 @@ def _unit(sample: Sample) -> Unit:
 
 
 def references_of(run: Run, unit_ids: Iterable[str]) -> dict[str, Reference]:
-    """Return the references of some units of a run.
+    """Return the references of some units in a run.
 
     The result is empty if the run was stored without references.
 

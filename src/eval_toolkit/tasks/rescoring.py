@@ -38,7 +38,7 @@ from eval_toolkit.tasks.judging import refuse_unjudged
 from eval_toolkit.tasks.kind import Answers, TaskKind, same_prompts, same_settings, same_units
 from eval_toolkit.tasks.loading import available_tasks, load_task, named_task
 from eval_toolkit.tasks.planning import check_task, greedy_again
-from eval_toolkit.tasks.stored_samples import StoredSamples, task_hint
+from eval_toolkit.tasks.restored_task import StoredSamples, task_hint
 from eval_toolkit.tasks.types import Sample
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _NEEDED = (
     "decoding",
 )
 _RUBRIC = "correctness"
-"""Rubric of a judge that is given as a model."""
+"""Rubric for a judge that is passed as a model."""
 _NUMBER, _WHOLE, _TEXT = {"type": "number"}, {"type": "integer"}, {"type": "string"}
 _RELIED_ON = {
     "type": "object",
@@ -71,15 +71,13 @@ _RELIED_ON = {
 
 
 def opened_task_run(run: Run | str | Path, task: BaseTask[Any], name: str = "run") -> Run:
-    """Open a finished run of a task; raise if it is something else."""
+    """Open a finished task run; raise if it is anything else."""
     check_task(task)
     validation.place(run, name, Run)
     source = run if isinstance(run, Run) else Run.open(run)
     config = source.manifest.get("config") or {}
     if config.get("kind") != "task":
-        raise ArtifactError(
-            f"{source.path}: is not a run of a task; there are no answers to rescore"
-        )
+        raise ArtifactError(f"{source.path}: is not a task run; there are no answers to rescore")
     if "imported" in config:
         raise ArtifactError(
             f"{source.path}: was imported from another tool's log, with its grades; pass "
@@ -116,7 +114,7 @@ def measure_run(
     max_error_rate: float = 0.0,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> Outcome:
-    """Grade the stored answers of a run again, without querying a model.
+    """Regrade the stored answers of a run without querying a model.
 
     Verdicts of judges are read from the run; `judge_run` queries judges.
 
@@ -245,7 +243,7 @@ def judge_run(
     InvalidInputError
         If one of ``judges`` makes no requests.
     ModelError
-        If a judge fails permanently; its replies so far are kept.
+        If a judge fails permanently; replies already received are kept.
 
     Examples
     --------
@@ -289,7 +287,7 @@ def judge_run(
 
 
 def _judging(given: GraderLike) -> Grader:
-    """Return a judge, for a model one with the rubric correctness; raise if it makes no requests."""
+    """Return a judge; a model becomes one with the rubric correctness."""
     judge: Any = given
     if isinstance(given, str):
         kind, which, _ = model_spec(given)
@@ -306,14 +304,14 @@ def _judging(given: GraderLike) -> Grader:
 
 @dataclass(frozen=True)
 class StoredAnswers(TaskKind):
-    """Stored answers of a run to grade again; the judges in ``waiting`` are to be queried."""
+    """Stored answers of a run to regrade; the judges in ``waiting`` have not been queried yet."""
 
     digest: str | None = None
     ended: StoppingOutcome | None = None
     waiting: Sequence[AskingGrader] = ()
     notes: tuple[str, ...] = ()
     records: Records | None = None
-    """Grades of the shards of a run, which are not given again."""
+    """Grades of the shards of a run, which are not recomputed."""
 
     @classmethod
     def stored(
@@ -330,7 +328,7 @@ class StoredAnswers(TaskKind):
         max_error_rate: float = 0.0,
         confidence: float | None = None,
     ) -> StoredAnswers:
-        """Return the answers of a run of a task; omitted settings default to those of the run.
+        """Return the answers of a task run; omitted settings default to those of the run.
 
         By default the task is loaded by its name if it is built in or part of a package; otherwise
         the stored questions and references are used. With ``judges``, or without the task, the
@@ -426,7 +424,7 @@ def stored_task(run: Run, **options: Any) -> BaseTask[Any]:
     """Return the task of a run, loaded by its name with the stored settings.
 
     Only built-in tasks and those of installed packages are loaded; files and classes named by a run
-    are not (docs/adr/0023). Of a table of questions or a task file, the stored questions and
+    are not (docs/adr/0023). For a table of questions or a task file, the stored questions and
     references are used. ``options`` override the stored ones.
     """
     told = (run.manifest.get("config") or {}).get("task") or {}
@@ -449,7 +447,9 @@ def stored_task(run: Run, **options: Any) -> BaseTask[Any]:
 
 def _kept(run: Run, task: BaseTask[Any], asked: Sequence[Grader]) -> list[Grader]:
     """Return the graders and judges of a run that are not queried again."""
-    from eval_toolkit.tasks.restoring import stored_graders  # judges and panels are rarely needed
+    from eval_toolkit.tasks.restored_graders import (
+        stored_graders,
+    )  # judges and panels are rarely needed
 
     names = {grader.name for grader in asked} | {judge.name for judge in judges_in(asked)}
     return stored_graders(run, task, names)

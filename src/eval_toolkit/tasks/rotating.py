@@ -43,7 +43,7 @@ class _Rotated:
 
 
 def rotated(task: BaseTask[Any], by: int) -> BaseTask[Any]:
-    """Return a task with the choices of each question rotated.
+    """Return a task with rotated choices.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def rotated(task: BaseTask[Any], by: int) -> BaseTask[Any]:
     styler = task.TASK_STYLER
     if task.RESPONSE_TYPE is not ResponseType.LOGLIKELIHOODS:
         raise InvalidInputError(
-            f"task {task.NAME!r} generates text; only tasks that score choices can be rotated"
+            f"task {task.NAME!r} generates its answers; only tasks that score choices can be rotated"
         )
     shown = [
         None if styler is None else styler.get_instruction_text("", choices)
@@ -124,7 +124,7 @@ def run_rotations(
     graders : sequence, optional
         Graders instead of the task's; `graders.ChoicePosition` is added.
     **options
-        Further options of `run_task`.
+        Additional options of `run_task`.
 
     Returns
     -------
@@ -146,7 +146,7 @@ def run_rotations(
     ...     ChoicesSpec(choices=["Rome", "Madrid"], answer="capital"),
     ...     rows=[{"country": "Italy", "capital": "Rome"}],
     ... )
-    >>> first = ScriptedModel(lambda request: [-0.1, -3.0])  # whatever is asked
+    >>> first = ScriptedModel(lambda request: [-0.1, -3.0])  # for any question
     >>> [run.card["accuracy"].value for run in run_rotations(task, first)]
     [1.0, 0.0]
     """

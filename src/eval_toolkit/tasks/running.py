@@ -68,7 +68,7 @@ class _TaskOptions(SummaryOptions, AskOptions, total=False):
     system: str | None
     answer: str | None
     by: str | None
-    base_url: str | None
+    base_url: str | Sequence[str] | None
     shard: str | None
 
 
@@ -101,10 +101,10 @@ def run_task(
         Task to run, its name or file as in `load_task`, or a table of questions with references
         (a file such as "questions.jsonl", or rows in memory), as in `questions_task`.
     model : Model, str, callable or object with ``invoke``, optional
-        Model, or an object that `models.as_model` can convert to one: a function from prompt to
-        text, "openai:gpt-4o" …; not needed with ``replay``.
-    base_url : str, optional
-        Address of an OpenAI-compatible server, for a model given by name and its judges:
+        Model, or an object that `models.as_model` can convert to one: a function from a prompt to
+        an answer, "openai:gpt-4o" …; not needed with ``replay``.
+    base_url : str or sequence of str, optional
+        Address of an OpenAI-compatible server, or of several, for a model given by name and judges:
         ``run_task("quiz.jsonl", "openai:small", base_url="http://localhost:8000/v1")``, the same
         as ``"openai:small{base_url='http://localhost:8000/v1'}"``.
     out : path, optional
@@ -119,7 +119,7 @@ def run_task(
         Number of attempts per sample; by default that of the task, which is usually 1.
     formatter : str, ChatTemplate or callable, optional
         Prompt format, as in `prompts.format_prompt`; by default messages for chat models, plain
-        text for log-likelihoods, and with ``replay`` the format of the stored run.
+        strings for log-likelihoods, and with ``replay`` the format of the stored run.
     temperature, top_p, max_tokens, stop
         As in `DecodingSpec`; by default greedy decoding, or over HTTP the server's temperature, with
         the task's own limit and stop sequences, which ``max_tokens`` and ``stop`` override.
@@ -161,7 +161,7 @@ def run_task(
         If the folder contains a run with another task, model, prompt, decoding or seed, or another
         process is writing to it.
     ModelError
-        If the model fails permanently; the answers so far are kept.
+        If the model fails permanently; answers already received are kept.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def run_task(
     attempts = attempts_of(task, attempts)
     summary = SummarySpec.of(options)
     model = _made(model, options["base_url"])
-    with server_of_model(model):  # where judges without an address are asked
+    with server_of_model(model):  # default address of judges
         measuring = GradingSettings.of(
             task,
             options["graders"],
@@ -292,7 +292,8 @@ def _recorded_form(replay: str | Path | None) -> str | None:
 
 def _engine(model: Model | None, concurrency: int | None) -> dict[str, Any]:
     """Return the settings of the requests that do not determine the answers."""
-    batching = {name: getattr(model, name) for name in _BATCHING if hasattr(model, name)}
+    limits = {name: getattr(model, name, None) for name in _BATCHING}
+    batching = {name: limit for name, limit in limits.items() if limit is not None}
     return {
         "concurrency": at_once(model, concurrency),
         "model_batching": batching or None,
@@ -321,7 +322,7 @@ def _task(given: Any, texts: Mapping[str, str | None]) -> BaseTask[Any]:
     return questions_task(given, **told)
 
 
-def _made(model: Any, base_url: str | None) -> Model | None:
+def _made(model: Any, base_url: str | Sequence[str] | None) -> Model | None:
     """Convert a name, a function or another object that answers prompts to a model."""
     is_model = model is None or (isinstance(model, Model) and not isinstance(model, type))
     if is_model and base_url is None:

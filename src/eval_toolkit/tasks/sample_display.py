@@ -51,9 +51,9 @@ def sample_blocks(unit: StoredUnit) -> list[Block]:
     told = choices is not None and not unit.whole and text in _redundant_reference(choices)
     right = [Text(text, "Reference", "reference")] if text is not None and not told else []
     return [
-        *input_blocks(unit, "What is asked" if asked else "What the row says"),
+        *input_blocks(unit, "Question" if asked else "Row"),
         *([Group("Requests and answers", tuple(blocks))] if blocks else []),
-        *([Group("What would be right", tuple(right))] if right else []),
+        *([Group("Expected answer", tuple(right))] if right else []),
         *verdicts(unit),
         *hidden_requests(unit),
     ]

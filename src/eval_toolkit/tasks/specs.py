@@ -16,7 +16,7 @@ from eval_toolkit.tasks.templates import FieldSpec, Template, field_value
 from eval_toolkit.tasks.types import NO_SUBJECT
 
 if TYPE_CHECKING:
-    from eval_toolkit.tasks.flags import Flags
+    from eval_toolkit.tasks.erroneous_items import Flags
     from eval_toolkit.tasks.styles import TaskStyler
 
 
@@ -42,7 +42,7 @@ class DataSpec:
     subject_field : str, optional
         Field with the subject of an item.
     label_files : sequence of str
-        Files of labels next to the files of rows, as "{stem}-labels.lst".
+        Label files next to the data files, such as "{stem}-labels.lst".
     context_fields : sequence of str
         Additional fields for graders, such as the tests of a program, stored by name in the
         ``context`` of a sample; None if an item lacks one. At least one item has each field.
@@ -86,7 +86,7 @@ class DataSpec:
         compiled(self.pattern, "pattern")
 
     def flags(self, corrected: bool, response: CompletionSpec | ChoicesSpec) -> Flags | None:
-        """Return how items marked as erroneous are handled; None if the data have no marks."""
+        """Return the handling of items marked as erroneous; None if the data have no marks."""
         correctable = self.flag_field and self.correction_field
         if corrected and not (correctable and isinstance(response, ChoicesSpec)):
             raise InvalidInputError(
@@ -95,14 +95,14 @@ class DataSpec:
             )
         if self.flag_field is None:
             return None
-        from eval_toolkit.tasks.flags import Flags
+        from eval_toolkit.tasks.erroneous_items import Flags
 
         return Flags(self.flag_field, self.ok_flags, self.correction_field if corrected else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """Texts of a prompt, as templates with ``{field}`` placeholders.
+    """Parts of a prompt, as templates with ``{field}`` placeholders.
 
     Parameters
     ----------
@@ -118,9 +118,9 @@ class Prompt:
         Answer of a few-shot example, after the cue; by default the reference.
     style : str or TaskStyler, optional
         "mc" (lettered options in the prompt, letters are scored), "mc_completion" (lettered
-        options, the text is generated; items without choices are sent unchanged), "cloze" (texts
-        are scored), or "bpb" (only the correct text is scored). A style given by name only adds
-        the options to the instruction.
+        options, the answer is generated; items without choices are sent unchanged), "cloze"
+        (choices are scored), or "bpb" (only the correct choice is scored). A style given by name
+        only adds the options to the instruction.
     without_brackets : bool, default False
         Whether to remove marks such as "[step]" from the question and the choices; " [title]"
         ends a sentence.
@@ -189,17 +189,17 @@ class ChoicesSpec:
     Parameters
     ----------
     choices : str, FieldSpec, or sequence of str
-        Field with the choices: a list of texts, a list of ``{"text": …, "label": …}``,
-        ``{"text": […], "label": […]}``, or an object from text to 1 (correct) or 0. A sequence
+        Field with the choices: a list of strings, a list of ``{"text": …, "label": …}``, ``{"text":
+        […], "label": […]}``, or an object that maps each choice to 1 (correct) or 0. A sequence
         contains the choices themselves as templates: ``["no", "yes"]``, ``["{sol1}", "{sol2}"]``.
     answer : str or FieldSpec, optional
         Field with the correct choice; not needed if the choices contain it.
     answer_is : {"auto", "index", "number", "letter", "label", "text"}
         Format of the answer: zero-based index, one-based number, letter, label of the choice, or
-        text of the choice. "auto" uses labels if there are any, reads numbers and booleans as an
-        index, and texts as texts; ambiguous values are refused.
+        text of the choice. "auto" uses labels if there are any, reads numbers and booleans as
+        indices and strings as choices; ambiguous values are rejected.
     answer_map : mapping of str to str or int
-        Texts or zero-based indices denoted by values of the field.
+        Strings or zero-based indices denoted by values of the field.
     blank : str
         Placeholder of the choices in the question: each choice replaces its first occurrence, and
         the text after it is scored.
@@ -235,7 +235,7 @@ class ChoicesSpec:
         return read_choices(value, place_of(row))
 
     def absent(self, row: Mapping[str, Any]) -> bool:
-        """Return whether an item has no choices, so that its answer is free text."""
+        """Return whether an item has no choices, so that its answer is free-form."""
         if not isinstance(self.choices, (str, FieldSpec)):
             return False
         try:
@@ -254,7 +254,7 @@ class ChoicesSpec:
         Returns
         -------
         tuple of list of str and list of int
-            Texts, and zero-based indices.
+            Choices, and zero-based indices of the correct ones.
 
         Raises
         ------

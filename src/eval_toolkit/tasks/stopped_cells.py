@@ -6,7 +6,7 @@ from dataclasses import replace
 from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard
-from eval_toolkit.tasks.drawing import DrawnUnits, known_values, looks
+from eval_toolkit.tasks.sequential_draws import DrawnUnits, known_values, looks
 from eval_toolkit.tasks.stopping_watch import MACRO, Decision, Watch, is_bounded
 
 _OF_FIXED_NUMBER = ("standard_error", "bounds_ci")
@@ -91,7 +91,7 @@ def stopped_cell(
     if not is_bounded(spec):
         if lacking:
             return _noted(replace(cell, value=None, status="skipped"), left)
-        said = f"the run was stopped by a rule, and {spec.name} has no interval that allows for it"
+        said = f"the run was stopped by a rule, and {spec.name} has no interval that is valid under early stopping"
         return _noted(cell, said)
     found = looks(
         DrawnUnits.of(samples, macro=macro),

@@ -1,9 +1,9 @@
 """Early stopping of runs with valid inference under continuous monitoring.
 
 Units are requested in random order. A rule checks a confidence sequence after each unit and stops
-at the first unit at which it holds. That unit depends only on the answers, not on the number of
-concurrent requests: answers beyond it are kept but not counted. Failed grades may have any value,
-so every failure widens the interval.
+at the first unit at which the rule is satisfied. That unit depends only on the answers, not on the
+number of concurrent requests: answers beyond it are kept but not counted. Failed grades may have
+any value, so every failure widens the interval.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from eval_toolkit.protocols import MetricSpec
     from eval_toolkit.runs import Run
     from eval_toolkit.scorecards import Records
-    from eval_toolkit.tasks.drawing import Looks
+    from eval_toolkit.tasks.sequential_draws import Looks
     from eval_toolkit.tasks.stopping_watch import Watch
     from eval_toolkit.tasks.types import Sample
 
@@ -98,7 +98,7 @@ class UntilWidth:
         order : {"shuffled", "file"}
             Order of the run; file order is not random and is refused.
         confidence : float, default 0.95
-            Simultaneous confidence level over all looks.
+            Simultaneous confidence level over all interim analyses.
 
         Returns
         -------
@@ -142,8 +142,8 @@ class UntilDecided:
     metric : str, optional
         As in `UntilWidth`.
     margin : float, default 0.0
-        Largest difference that does not matter: the rule is satisfied when the interval of the difference
-        is above the margin, below its negative, or between the two ("equivalent").
+        Largest negligible difference: the rule is satisfied when the interval of the difference is
+        above the margin, below its negative, or between the two ("equivalent").
     scope : {"population", "benchmark"}, default "population"
         As in `UntilWidth`. On the benchmark, the sign of any difference is known after all units.
 
@@ -213,7 +213,7 @@ class UntilDecided:
         Arguments are those of `UntilWidth.watch`. The other run must have the metric and all of the
         units, with the same content.
         """
-        from eval_toolkit.tasks.drawing import known_values
+        from eval_toolkit.tasks.sequential_draws import known_values
         from eval_toolkit.tasks.stopping_watch import set_watch
 
         spec, macro = _chosen(metrics, self.metric, samples)

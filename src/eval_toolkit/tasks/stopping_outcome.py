@@ -11,7 +11,7 @@ from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.models.runner import Job, JobResult, JobResults
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards import Records, Scorecard
-from eval_toolkit.tasks.drawing import DrawnUnits, Looks, in_drawn_order
+from eval_toolkit.tasks.sequential_draws import DrawnUnits, Looks, in_drawn_order
 from eval_toolkit.tasks.stopped_cells import stopped_card
 from eval_toolkit.tasks.stopping_watch import Decision, Watch, ask_until
 from eval_toolkit.tasks.types import Sample
@@ -27,7 +27,7 @@ class StoppingOutcome:
     watch: Watch = field(repr=False)
     decision: Decision
     n_beyond: int = 0
-    """Samples that were asked but not counted."""
+    """Samples that were requested but not counted."""
 
     @property
     def samples(self) -> tuple[Sample, ...]:
@@ -102,10 +102,10 @@ class _StoredRule:
     scope: str
 
     def holds(self, found: Looks) -> BoolArray:
-        raise NotImplementedError("the run is over")
+        raise NotImplementedError("the run is finished")
 
     def said(self, name: str, ci: BootstrapCI, holds: bool) -> tuple[str, str]:
-        raise NotImplementedError("the run is over")
+        raise NotImplementedError("the run is finished")
 
 
 def ask_until_decided(

@@ -12,18 +12,25 @@ from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.models.runner import Job, JobResult
 from eval_toolkit.scorecards import Records
-from eval_toolkit.tasks.drawing import DrawnUnits, Known, Looks, in_drawn_order, known_values, looks
+from eval_toolkit.tasks.sequential_draws import (
+    DrawnUnits,
+    Known,
+    Looks,
+    in_drawn_order,
+    known_values,
+    looks,
+)
 from eval_toolkit.tasks.types import Sample
 
 MACRO = "_macro"
 """Suffix of the name of a mean over subjects."""
 _MORE = 10
-"""Inverse growth rate of batches: each adds at least 1/10 of the units asked so far."""
+"""Inverse growth rate of batches: each adds at least 1/10 of the units already requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """Decision of a stopping rule after a number of units.
+    """Decision of a stopping rule after some number of units.
 
     Examples
     --------
@@ -35,7 +42,7 @@ class Decision:
     reason: str
     metric: str
     n_used: int
-    """Number of counted units, up to the first look at which the rule held."""
+    """Number of counted units, up to the first interim analysis at which the rule was satisfied."""
     n_total: int
     """Number of units that may be requested."""
     interval: BootstrapCI | None = None
@@ -140,7 +147,11 @@ class Watch:
         n_total = len(self.drawn.ids)
         if not len(found):
             return Decision(
-                stop=False, reason="no complete unit", metric=self.metric, n_used=0, n_total=n_total
+                stop=False,
+                reason="no unit is complete",
+                metric=self.metric,
+                n_used=0,
+                n_total=n_total,
             )
         # The mean of values in random order is almost never outside; distrust other orders.
         sound = (found.low <= found.means) & (found.means <= found.high)
@@ -224,7 +235,7 @@ class Asked:
     counted: tuple[Sample, ...] = field(repr=False)
     """Counted samples."""
     n_beyond: int
-    """Units that were requested but not counted, since they were under way when the rule held."""
+    """Units requested but not counted, since the rule was satisfied before they finished."""
     notes: tuple[str, ...] = ()
     """Notes returned by ``ask``."""
 

@@ -48,7 +48,7 @@ def format_mc_prompt(
     question : str
         Text of the question.
     choices : sequence of str
-        Texts of the options.
+        Options.
     space_prefixed_labels : bool
         Whether to write " A." instead of "A.", so that the label matches the scored token.
 
@@ -91,7 +91,7 @@ class TaskStyler(Protocol):
     def get_possible_completions(
         self, choices: Sequence[str], correct_index: int | None = None
     ) -> list[str] | None:
-        """Return the scored texts; None if the answer is generated."""
+        """Return the scored strings; None if the answer is generated."""
         ...
 
     def get_cue_text(self) -> str:
@@ -162,7 +162,7 @@ class MCStyle(_Style):
     Parameters
     ----------
     question_prefix, cue_text : str
-        Text before and after the question.
+        Strings before and after the question.
     space_prefixed_labels : bool
         Whether to write " A." instead of "A.".
 
@@ -204,7 +204,7 @@ class MCStyle(_Style):
 
 @dataclass(frozen=True, slots=True)
 class MCCompletionStyle(MCStyle):
-    """Lettered options in the prompt; the text of the correct one is generated.
+    """Lettered options in the prompt; the correct option is generated as a string.
 
     Parameters
     ----------
@@ -237,12 +237,12 @@ class MCCompletionStyle(MCStyle):
 
 @dataclass(frozen=True, slots=True)
 class ClozeStyle(_Style):
-    """Prompt with only the question; the texts of the choices are scored.
+    """Prompt with only the question; the choices are scored as continuations.
 
     Parameters
     ----------
     question_prefix, cue_text : str
-        Text before and after the question.
+        Strings before and after the question.
     trailing_newline : bool
         Whether to end the question with a newline.
     leading_space_continuations : bool
@@ -283,7 +283,7 @@ class ClozeStyle(_Style):
 
 @dataclass(frozen=True, slots=True)
 class BPBStyle(ClozeStyle):
-    """Prompt with only the question; only the correct text is scored.
+    """Prompt with only the question; only the correct choice is scored.
 
     Parameters
     ----------
@@ -302,7 +302,7 @@ class BPBStyle(ClozeStyle):
     def get_possible_completions(
         self, choices: Sequence[str], correct_index: int | None = None
     ) -> list[str] | None:
-        """Return a list of only the correct text.
+        """Return a list with only the correct choice.
 
         Raises
         ------

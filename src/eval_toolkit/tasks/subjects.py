@@ -34,7 +34,7 @@ def distinct_subjects(subjects: Iterable[Any]) -> list[Any]:
 def select_subjects(available: Sequence[Any], wanted: Iterable[Any]) -> list[Any]:
     """Return the available subjects that match, in their order.
 
-    For tuple subjects, "de,*" keeps every subject with "de" in the first place. A selection that
+    For tuple subjects, "de,*" keeps every subject whose first part is "de". A selection that
     matches no subject is an error.
     """
     names = [subject_name(subject) for subject in available]

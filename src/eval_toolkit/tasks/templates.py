@@ -13,7 +13,7 @@ from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.tasks.hooks import place_of
 
 _TOKEN = re.compile(
-    # A name in two braces, as in Jinja, is a field if the row has it, and else stands for itself.
+    # A name in two braces, as in Jinja, is a field if the row has it, and literal otherwise.
     r"(?<!\{)\{\{ *([A-Za-z_][\w.|]*) *\}\}(?!\})|\{\{|\}\}|\{([^{}]*)\}|[{}]"
 )
 _TEXT, _FIELD, _FIELD_OR_TEXT = range(3)
@@ -99,14 +99,14 @@ def text_of(value: Any, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A text with placeholders for fields of a row.
+    """A string with placeholders for fields of a row.
 
     Parameters
     ----------
     text : str
-        ``{name}`` stands for a field, ``{name.0.text}`` for a nested value, ``{a|b}`` for the
-        first existing one; ``{{`` and ``}}`` are braces, except around the name of a field:
-        ``{{name}}`` is the same as ``{name}``. Formats and calls are not supported.
+        ``{name}`` is a field, ``{name.0.text}`` for a nested value, ``{a|b}`` for the first
+        existing one; ``{{`` and ``}}`` are braces, except around the name of a field: ``{{name}}``
+        is the same as ``{name}``. Formats and calls are not supported.
 
     Raises
     ------
@@ -125,7 +125,7 @@ class Template:
         _pieces(self.text)
 
     def render(self, row: Mapping[str, Any]) -> str:
-        """Return the text with the fields of a row inserted.
+        """Return the string with the fields of a row inserted.
 
         Parameters
         ----------
@@ -140,7 +140,7 @@ class Template:
         Raises
         ------
         MissingColumnError, InvalidInputError
-            If a field is missing, or is neither a text nor a number.
+            If a field is missing, or is neither a string nor a number.
         """
         return "".join(_filled(kind, piece, row) for kind, piece in _pieces(self.text))
 
@@ -200,11 +200,11 @@ class FieldSpec:
     field : str
         Path of the field, as in `field_value`.
     after : str
-        Use the text after the last occurrence of this.
+        Marker; only the part after its last occurrence is used.
     split : str
-        Separator at which to split the text into a list.
+        Separator at which to split the string into a list.
     parse : bool
-        Whether to parse a text such as ``['a', 'b']`` as a list in JSON or Python syntax.
+        Whether to parse a string such as ``['a', 'b']`` as a list in JSON or Python syntax.
 
     Examples
     --------
@@ -222,7 +222,7 @@ class FieldSpec:
     def read(self, row: Mapping[str, Any]) -> Any:
         """Return the parsed value of the field in a row.
 
-        It is the value, part of a text, or a list. A missing field or content is an error.
+        It is the value, part of a string, or a list. A missing field or content is an error.
         """
         value = field_value(row, self.field)
         if not (self.after or self.split or self.parse):

@@ -51,16 +51,16 @@ class Item(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of several requests that together answer a sample, with its prompt and scored texts.
+    """One of several requests for a sample, with its prompt and scored continuations.
 
     Parameters
     ----------
     prompt : str or sequence of Message
-        Text, which is sent unchanged, or messages, which are formatted like the run's prompts.
+        String, which is sent unchanged, or messages, which are formatted like the run's prompts.
     continuations : sequence of str
-        Texts scored after the prompt.
+        Strings scored after the prompt.
     rolling : bool, default False
-        Whether to score whole texts from their first token; the prompt is then "".
+        Whether to score whole strings from their first token; the prompt is then "".
 
     Examples
     --------
@@ -103,7 +103,7 @@ class Sample:
     ground_truth : str, list of str or None
         Reference or references.
     possible_completions : sequence of str, optional
-        Texts scored by a log-likelihood task, including the space at the word boundary.
+        Strings scored by a log-likelihood task, including the space at the word boundary.
     context : object
         Additional data for the graders of the task.
     content_hash : str
@@ -113,7 +113,7 @@ class Sample:
     index : int
         Zero-based row in the data.
     text : str, optional
-        Prompt as a single text written by the task, which the formatter "plain" sends.
+        Prompt as a single string built by the task, which the formatter "plain" sends.
     parts : sequence of Part
         Requests of the sample, if one is not enough; their concatenated numbers belong to
         ``possible_completions``.

@@ -1,5 +1,6 @@
 """`ask`: a model's answers to questions, without grading."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +26,7 @@ def ask(
     system: str | None = None,
     temperature: float | None = None,
     max_tokens: int | None = None,
-    base_url: str | None = None,
+    base_url: str | Sequence[str] | None = None,
     concurrency: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> AnswersTable:
@@ -42,8 +43,8 @@ def ask(
         message.
     temperature, max_tokens : float and int, optional
         Sampling temperature, by default the server's or else 0, and the maximum number of tokens of an answer.
-    base_url : str, optional
-        Address of an OpenAI-compatible server, for a model given by name.
+    base_url : str or sequence of str, optional
+        Address of an OpenAI-compatible server, or of several, for a model given by name.
     concurrency : int, optional
         Number of concurrent requests; by default that of the model.
     on_progress : callable, optional
@@ -64,7 +65,7 @@ def ask(
 
     See Also
     --------
-    run_task : Asks, grades, and stores the answers.
+    run_task : Query a model, grade the answers and store them.
 
     Examples
     --------

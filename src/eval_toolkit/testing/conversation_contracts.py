@@ -41,12 +41,12 @@ def _numbers(scorer: Any, texts: Sequence[str]) -> list[float]:
     return [float(number) for number in scorer.score(list(texts))]
 
 
-def name_starts_columns(scorer: Any, given: _Texts) -> None:
+def name_has_no_separators(scorer: Any, given: _Texts) -> None:
     """The name contains neither ":" nor "/", which separate the parts of column names."""
     expect(":" not in scorer.name and "/" not in scorer.name, "`name`", scorer.name)
 
 
-def says_what_is_bad(scorer: Any, given: _Texts) -> None:
+def threshold_is_valid(scorer: Any, given: _Texts) -> None:
     """Threshold, direction and mode are valid."""
     threshold = scorer.threshold
     expect(_is_number(threshold), "`threshold`", threshold)
@@ -54,20 +54,20 @@ def says_what_is_bad(scorer: Any, given: _Texts) -> None:
     expect(mode_of(scorer) in MODES, f"`mode`, one of {', '.join(MODES)}", mode_of(scorer))
 
 
-def one_number_per_text(scorer: Any, given: _Texts) -> None:
+def one_score_per_text(scorer: Any, given: _Texts) -> None:
     """The scorer returns one finite number per text."""
     numbers = list(scorer.score(list(given.texts)))
     expect(len(numbers) == len(given.texts), f"{len(given.texts)} texts", numbers)
     expect(all(map(_is_number, numbers)), list(given.texts), numbers)
 
 
-def no_text_no_number(scorer: Any, given: _Texts) -> None:
+def accepts_empty_list(scorer: Any, given: _Texts) -> None:
     """An empty list gives no scores and no error."""
     numbers = list(scorer.score([]))
     expect(not numbers, "no text", numbers)
 
 
-def numbers_keep_within_bounds(scorer: Any, given: _Texts) -> None:
+def scores_within_bounds(scorer: Any, given: _Texts) -> None:
     """`bounds`, if defined, contain all scores and the threshold."""
     bounds = getattr(scorer, "bounds", None)
     if bounds is None:
@@ -78,13 +78,13 @@ def numbers_keep_within_bounds(scorer: Any, given: _Texts) -> None:
         expect(low <= number <= high, f"the bounds {bounds}", number)
 
 
-def same_texts_same_numbers(scorer: Any, given: _Texts) -> None:
+def text_scores_are_deterministic(scorer: Any, given: _Texts) -> None:
     """The same texts always get the same scores."""
     first, again = _numbers(scorer, given.texts), _numbers(scorer, given.texts)
     expect(first == again, list(given.texts), (first, again))
 
 
-def order_of_texts_does_not_matter(scorer: Any, given: _Texts) -> None:
+def text_order_invariant(scorer: Any, given: _Texts) -> None:
     """The order and number of texts do not affect their scores."""
     together = _numbers(scorer, given.texts)
     backwards = _numbers(scorer, list(given.texts)[::-1])[::-1]
@@ -93,12 +93,12 @@ def order_of_texts_does_not_matter(scorer: Any, given: _Texts) -> None:
     expect(same_numbers(together, alone, given.tolerance), "each alone", (together, alone))
 
 
-def scored_texts_stay_as_they_are(scorer: Any, given: _Texts) -> None:
+def does_not_modify_texts(scorer: Any, given: _Texts) -> None:
     """Scoring does not modify the list of texts."""
     unchanged(list(given.texts), scorer.score)
 
 
-def odd_texts_get_numbers(scorer: Any, given: _Texts) -> None:
+def scores_unusual_texts(scorer: Any, given: _Texts) -> None:
     """Empty, long and unusual texts get finite numbers, too."""
     for text in ODD_TEXTS:
         try:
@@ -108,7 +108,7 @@ def odd_texts_get_numbers(scorer: Any, given: _Texts) -> None:
         expect(len(numbers) == 1 and _is_number(numbers[0]), text, numbers)
 
 
-def tells_categories_apart(scorer: Any, given: _Texts) -> None:
+def category_scores_are_valid(scorer: Any, given: _Texts) -> None:
     """`score_categories`, if defined, returns one number per text for each of `categories`."""
     score = getattr(scorer, "score_categories", None)
     if not callable(score):
@@ -134,17 +134,17 @@ TEXT_SCORER = Suite(
     (
         has_members(TextScorer),
         is_named,
-        name_starts_columns,
+        name_has_no_separators,
         has_a_version,
-        says_what_is_bad,
-        one_number_per_text,
-        no_text_no_number,
-        numbers_keep_within_bounds,
-        same_texts_same_numbers,
-        order_of_texts_does_not_matter,
-        scored_texts_stay_as_they_are,
-        odd_texts_get_numbers,
-        tells_categories_apart,
+        threshold_is_valid,
+        one_score_per_text,
+        accepts_empty_list,
+        scores_within_bounds,
+        text_scores_are_deterministic,
+        text_order_invariant,
+        does_not_modify_texts,
+        scores_unusual_texts,
+        category_scores_are_valid,
         describes_itself_if_at_all,
     ),
     _Texts,
@@ -174,7 +174,7 @@ def _probe(attack: Any, state: Conversation, seed: int) -> Any:
         return None
 
 
-def asks_in_texts_or_requests(attack: Any, given: _Goal) -> None:
+def returns_probe_or_request(attack: Any, given: _Goal) -> None:
     """The attack returns a non-blank string or a model request, or raises StopAttack."""
     for state in given.states():
         for seed in given.seeds:
@@ -183,13 +183,13 @@ def asks_in_texts_or_requests(attack: Any, given: _Goal) -> None:
             expect(fine or (isinstance(said, str) and said.strip()), f"seed {seed}", said)
 
 
-def begins(attack: Any, given: _Goal) -> None:
+def starts_conversations(attack: Any, given: _Goal) -> None:
     """The attack returns a probe for a new conversation."""
     said = _probe(attack, given.states()[0], given.seeds[0])
     expect(said is not None, "a new conversation", "StopAttack")
 
 
-def same_seed_same_probe(attack: Any, given: _Goal) -> None:
+def seed_determines_probe(attack: Any, given: _Goal) -> None:
     """The same conversation and seed give the same probe, regardless of earlier calls."""
     asked = [(state, seed) for state in given.states() for seed in given.seeds]
     first = [_probe(attack, state, seed) for state, seed in asked]
@@ -197,7 +197,7 @@ def same_seed_same_probe(attack: Any, given: _Goal) -> None:
     expect(first == again, [seed for _, seed in asked], (first, again))
 
 
-def needs_a_model_to_ask(attack: Any, given: _Goal) -> None:
+def requests_need_a_model(attack: Any, given: _Goal) -> None:
     """An attack that returns requests has a `model`, and its `read` returns a string."""
     for state in given.states():
         said = _probe(attack, state, given.seeds[0])
@@ -212,7 +212,7 @@ def needs_a_model_to_ask(attack: Any, given: _Goal) -> None:
                 expect(isinstance(probe, str), "a reply", probe)
 
 
-def odd_goals_are_pursued(attack: Any, given: _Goal) -> None:
+def accepts_unusual_goals(attack: Any, given: _Goal) -> None:
     """Long and unusual goals are handled like any other; braces do not make them templates."""
     for text in ODD_TEXTS:
         if text.strip() and text.isprintable():
@@ -222,7 +222,7 @@ def odd_goals_are_pursued(attack: Any, given: _Goal) -> None:
                 expect(False, text, f"{type(error).__name__}: {error}")
 
 
-def has_branches(attack: Any, given: _Goal) -> None:
+def branches_are_valid(attack: Any, given: _Goal) -> None:
     """`branches`, if defined, is an integer ≥ 1, and `for_branch` returns attacks."""
     branches = getattr(attack, "branches", None)
     if branches is not None:
@@ -238,12 +238,12 @@ ATTACK = Suite(
         has_members(Attack),
         is_named,
         has_a_version,
-        asks_in_texts_or_requests,
-        begins,
-        same_seed_same_probe,
-        needs_a_model_to_ask,
-        odd_goals_are_pursued,
-        has_branches,
+        returns_probe_or_request,
+        starts_conversations,
+        seed_determines_probe,
+        requests_need_a_model,
+        accepts_unusual_goals,
+        branches_are_valid,
         describes_itself_if_at_all,
     ),
     _Goal,
@@ -253,21 +253,21 @@ ATTACK = Suite(
 # --- text transforms ----------------------------------------------------------------------------
 
 
-def returns_a_text(transform: Any, given: _Texts) -> None:
+def returns_string(transform: Any, given: _Texts) -> None:
     """The transformed text is a string."""
     for text in given.texts:
         changed = transform.transform(text)
         expect(isinstance(changed, str), text, changed)
 
 
-def same_text_same_change(transform: Any, given: _Texts) -> None:
+def transform_is_deterministic(transform: Any, given: _Texts) -> None:
     """The same text is transformed the same way every time."""
     first = [transform.transform(text) for text in given.texts]
     again = [transform.transform(text) for text in list(given.texts)[::-1]][::-1]
     expect(first == again, list(given.texts), (first, again))
 
 
-def odd_texts_are_changed(transform: Any, given: _Texts) -> None:
+def transforms_unusual_texts(transform: Any, given: _Texts) -> None:
     """Empty, long and unusual texts are transformed, or returned unchanged."""
     for text in ODD_TEXTS:
         try:
@@ -283,9 +283,9 @@ TEXT_TRANSFORM = Suite(
         has_members(TextTransform),
         is_named,
         version_if_any,
-        returns_a_text,
-        same_text_same_change,
-        odd_texts_are_changed,
+        returns_string,
+        transform_is_deterministic,
+        transforms_unusual_texts,
     ),
     _Texts,
 )

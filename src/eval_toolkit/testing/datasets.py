@@ -56,7 +56,7 @@ class _Nothing:
     """No inputs, because loaders have their own data."""
 
 
-def loads_slices_by_name(loader: Any, given: _Nothing) -> None:
+def returns_named_slices(loader: Any, given: _Nothing) -> None:
     """`load_splits` returns a non-empty dict of non-empty slices, keyed by their names."""
     splits = loader.load_splits()
     expect(isinstance(splits, Mapping) and splits, "`load_splits()`", splits)
@@ -67,13 +67,13 @@ def loads_slices_by_name(loader: Any, given: _Nothing) -> None:
         expect(part.n, f"the split {name!r}", "no row")
 
 
-def loads_the_same_rows_again(loader: Any, given: _Nothing) -> None:
+def loading_is_deterministic(loader: Any, given: _Nothing) -> None:
     """Repeated loads return the same rows in the same order with the same ids."""
     first, again = _all_rows_of(loader.load_splits()), _all_rows_of(loader.load_splits())
     expect(first == again, "`load_splits()` twice", "other rows")
 
 
-def gives_away_what_it_returns(loader: Any, given: _Nothing) -> None:
+def result_is_independent(loader: Any, given: _Nothing) -> None:
     """Modifying the returned dict does not affect later loads."""
     first = loader.load_splits()
     names = list(first)
@@ -83,7 +83,7 @@ def gives_away_what_it_returns(loader: Any, given: _Nothing) -> None:
     expect(again == names, f"the splits {names}", again)
 
 
-def describes_its_source(loader: Any, given: _Nothing) -> None:
+def description_is_croissant(loader: Any, given: _Nothing) -> None:
     """`describe()` returns Croissant keys, including a list of files and a non-blank name."""
     told = loader.describe()
     lacking = [key for key in _CROISSANT if key not in told]
@@ -97,11 +97,11 @@ LOADER = Suite(
     (
         has_members(DatasetLoader),
         version_if_any,
-        loads_slices_by_name,
-        loads_the_same_rows_again,
-        gives_away_what_it_returns,
+        returns_named_slices,
+        loading_is_deterministic,
+        result_is_independent,
         describes_itself,
-        describes_its_source,
+        description_is_croissant,
     ),
     _Nothing,
 )
@@ -131,7 +131,7 @@ class _Splits:
         return changed
 
 
-def returns_a_finding(check: Any, given: _Splits) -> None:
+def returns_finding(check: Any, given: _Splits) -> None:
     """`validate` returns a LeakageFinding with the check's name and a one-line message."""
     found = check.validate(given.splits)
     expect(isinstance(found, LeakageFinding), "splits", found)
@@ -140,7 +140,7 @@ def returns_a_finding(check: Any, given: _Splits) -> None:
     expect(isinstance(message, str) and message and "\n" not in message, "`message`", message)
 
 
-def takes_any_splits(check: Any, given: _Splits) -> None:
+def accepts_any_splits(check: Any, given: _Splits) -> None:
     """Single or renamed splits are validated, or rejected with an EvalToolkitError."""
     renamed = {f"part {n}": p for n, p in enumerate(given.splits.values())}
     for splits in ({"part 0": renamed["part 0"]} if renamed else {}, renamed):
@@ -152,7 +152,7 @@ def takes_any_splits(check: Any, given: _Splits) -> None:
         expect(isinstance(found, LeakageFinding), f"the splits {list(mine)}", found)
 
 
-def names_rows_that_are_there(check: Any, given: _Splits) -> None:
+def flagged_rows_exist(check: Any, given: _Splits) -> None:
     """The rows to drop exist in the splits and are listed only once."""
     for split, rows in (check.validate(given.splits).drop_indices or {}).items():
         expect(split in given.splits, f"the splits {list(given.splits)}", f"rows of {split!r}")
@@ -161,7 +161,7 @@ def names_rows_that_are_there(check: Any, given: _Splits) -> None:
         expect(len(set(rows)) == len(rows), f"unique rows of {split!r}", rows)
 
 
-def counts_what_it_names(check: Any, given: _Splits) -> None:
+def counts_flagged_rows(check: Any, given: _Splits) -> None:
     """`n_affected` is at least the number of rows to drop."""
     found = check.validate(given.splits)
     if found.drop_indices is not None:
@@ -169,7 +169,7 @@ def counts_what_it_names(check: Any, given: _Splits) -> None:
         expect(found.n_affected >= named, f"{named} rows to drop", found.n_affected)
 
 
-def finds_nothing_in_nothing(check: Any, given: _Splits) -> None:
+def accepts_empty_splits(check: Any, given: _Splits) -> None:
     """Splits without rows are accepted and have no findings."""
     found = check.validate({name: part.take([]) for name, part in given.splits.items()})
     expect(found.n_affected == 0, "splits without rows", found.n_affected)
@@ -177,20 +177,20 @@ def finds_nothing_in_nothing(check: Any, given: _Splits) -> None:
     expect(not rows, "splits without rows", rows)
 
 
-def evidence_is_json(check: Any, given: _Splits) -> None:
+def finding_is_json(check: Any, given: _Splits) -> None:
     """The finding is strict JSON with string keys."""
     found = check.validate(given.splits)
     check_json(found.to_dict(), "`to_dict()` of the finding")
     check_keys(found.evidence, "`evidence`")
 
 
-def finds_the_same_again(check: Any, given: _Splits) -> None:
+def finding_is_deterministic(check: Any, given: _Splits) -> None:
     """The same splits give the same finding."""
     first, again = (check.validate(given.splits).to_dict() for _ in range(2))
     expect(first == again, "the same splits", (first, again))
 
 
-def splits_stay_as_they_are(check: Any, given: _Splits) -> None:
+def does_not_modify_splits(check: Any, given: _Splits) -> None:
     """Validation modifies neither the splits nor their rows."""
     mine = dict(given.splits)
     frames = {name: copy.deepcopy(part.df) for name, part in mine.items()}
@@ -202,7 +202,7 @@ def splits_stay_as_they_are(check: Any, given: _Splits) -> None:
             expect(before.tolist() == after.tolist(), f"{column!r} of {name!r}", after.tolist())
 
 
-def dropping_cures(check: Any, given: _Splits) -> None:
+def dropping_removes_findings(check: Any, given: _Splits) -> None:
     """Dropping the flagged rows, in at most five rounds, leaves no rows to drop."""
     found = check.validate(given.splits)
     if found.drop_indices is None:
@@ -213,7 +213,7 @@ def dropping_cures(check: Any, given: _Splits) -> None:
         expect(False, "splits without the flagged rows", str(error))
 
 
-def odd_texts_are_looked_at(check: Any, given: _Splits) -> None:
+def checks_unusual_texts(check: Any, given: _Splits) -> None:
     """Empty, long and unusual texts are validated like any other."""
     n = min((part.n for part in given.splits.values()), default=0)
     for start in range(0, len(ODD_TEXTS), max(n, 1)):
@@ -229,16 +229,16 @@ LEAKAGE_CHECK = Suite(
         has_members(LeakageCheck),
         is_named,
         version_if_any,
-        returns_a_finding,
-        takes_any_splits,
-        names_rows_that_are_there,
-        counts_what_it_names,
-        finds_nothing_in_nothing,
-        evidence_is_json,
-        finds_the_same_again,
-        splits_stay_as_they_are,
-        dropping_cures,
-        odd_texts_are_looked_at,
+        returns_finding,
+        accepts_any_splits,
+        flagged_rows_exist,
+        counts_flagged_rows,
+        accepts_empty_splits,
+        finding_is_json,
+        finding_is_deterministic,
+        does_not_modify_splits,
+        dropping_removes_findings,
+        checks_unusual_texts,
     ),
     _Splits,
 )
@@ -280,13 +280,13 @@ def folds_are_dicts_of_slices(splitter: Any, given: _Parent) -> None:
             expect(part.n, f"{name!r} of fold {number}", "no row")
 
 
-def as_many_folds_as_it_says(splitter: Any, given: _Parent) -> None:
+def number_of_folds_matches(splitter: Any, given: _Parent) -> None:
     """`get_n_splits` returns the number of folds, which is at least one."""
     told, n = splitter.get_n_splits(given.slice_), len(given.folds(splitter))
     expect(told == n and n, f"get_n_splits() = {told}", f"{n} folds")
 
 
-def trains_on_no_test_row(splitter: Any, given: _Parent) -> None:
+def parts_are_disjoint(splitter: Any, given: _Parent) -> None:
     """No row is in two parts of a fold."""
     whole = _counted([given.slice_])
     for number, fold in enumerate(given.folds(splitter)):
@@ -294,7 +294,7 @@ def trains_on_no_test_row(splitter: Any, given: _Parent) -> None:
         expect(not twice, f"fold {number}", f"{sum(twice.values())} repeated rows")
 
 
-def parts_keep_their_roles(splitter: Any, given: _Parent) -> None:
+def parts_keep_roles(splitter: Any, given: _Parent) -> None:
     """Every part keeps the columns of the input and their roles: label, group, id and others."""
     columns = set(_frames.names(given.slice_.df))
     for number, fold in enumerate(given.folds(splitter)):
@@ -306,7 +306,7 @@ def parts_keep_their_roles(splitter: Any, given: _Parent) -> None:
             expect(not lost, f"the columns {sorted(columns)}", f"no {sorted(lost)} in {name!r}")
 
 
-def rows_are_those_of_the_whole(splitter: Any, given: _Parent) -> None:
+def parts_contain_input_rows(splitter: Any, given: _Parent) -> None:
     """Every row of a part equals an input row in text, label, id, group, stratum and time."""
     whole = set(_rows_of(given.slice_))
     for number, fold in enumerate(given.folds(splitter)):
@@ -315,7 +315,7 @@ def rows_are_those_of_the_whole(splitter: Any, given: _Parent) -> None:
             expect(not others, f"{name!r} of fold {number}", f"rows such as {others[:1]}")
 
 
-def keeps_groups_whole(splitter: Any, given: _Parent) -> None:
+def keeps_groups_together(splitter: Any, given: _Parent) -> None:
     """With a `group_col` or `groups`, no group is in both "train" and "test"."""
     column: Any = getattr(splitter, "group_col", None)
     of_row: dict[Any, Any] = {}
@@ -334,7 +334,7 @@ def keeps_groups_whole(splitter: Any, given: _Parent) -> None:
         expect(not both, f"fold {number}", f"{both[:3]} in both")
 
 
-def cuts_the_same_way_again(splitter: Any, given: _Parent) -> None:
+def split_is_deterministic(splitter: Any, given: _Parent) -> None:
     """The same rows are split the same way every time."""
     first, again = (
         [{name: _counted([part]) for name, part in fold.items()} for fold in given.folds(splitter)]
@@ -343,7 +343,7 @@ def cuts_the_same_way_again(splitter: Any, given: _Parent) -> None:
     expect(first == again, "the same rows", "other folds")
 
 
-def whole_stays_as_it_is(splitter: Any, given: _Parent) -> None:
+def does_not_modify_slice(splitter: Any, given: _Parent) -> None:
     """Splitting does not modify the rows."""
     before = copy.deepcopy(given.slice_.df)
     given.folds(splitter)
@@ -352,7 +352,7 @@ def whole_stays_as_it_is(splitter: Any, given: _Parent) -> None:
         expect(old.tolist() == new.tolist(), f"the column {column!r}", new.tolist())
 
 
-def another_seed_by_itself(splitter: Any, given: _Parent) -> None:
+def reseeded_returns_copy(splitter: Any, given: _Parent) -> None:
     """`reseeded(seed)`, if defined, returns a splitter and leaves the original unchanged."""
     reseed = getattr(splitter, "reseeded", None)
     if not callable(reseed):
@@ -370,14 +370,14 @@ SPLITTER = Suite(
         has_members(Splitter),
         version_if_any,
         folds_are_dicts_of_slices,
-        as_many_folds_as_it_says,
-        parts_keep_their_roles,
-        trains_on_no_test_row,
-        keeps_groups_whole,
-        cuts_the_same_way_again,
-        whole_stays_as_it_is,
-        rows_are_those_of_the_whole,
-        another_seed_by_itself,
+        number_of_folds_matches,
+        parts_keep_roles,
+        parts_are_disjoint,
+        keeps_groups_together,
+        split_is_deterministic,
+        does_not_modify_slice,
+        parts_contain_input_rows,
+        reseeded_returns_copy,
     ),
     _Parent,
 )
@@ -392,13 +392,13 @@ def builds_train_and_val(builder: Any, given: _Parent) -> None:
         expect(isinstance(pool.get(name), EvalSlice), f"the part {name!r}", pool.get(name))
 
 
-def validates_on_other_rows(builder: Any, given: _Parent) -> None:
+def train_and_val_are_disjoint(builder: Any, given: _Parent) -> None:
     """No row is in more than one part."""
     twice = _counted(builder.build(given.slice_, fold_idx=0).values()) - _counted([given.slice_])
     expect(not twice, "training rows", f"{sum(twice.values())} repeated rows")
 
 
-def builds_the_same_again(builder: Any, given: _Parent) -> None:
+def build_is_deterministic(builder: Any, given: _Parent) -> None:
     """The same rows and fold index give the same parts."""
     first, again = (
         {n: _counted([p]) for n, p in builder.build(given.slice_, fold_idx=1).items()}
@@ -413,8 +413,8 @@ POOL_BUILDER = Suite(
         has_members(PoolBuilder),
         version_if_any,
         builds_train_and_val,
-        validates_on_other_rows,
-        builds_the_same_again,
+        train_and_val_are_disjoint,
+        build_is_deterministic,
     ),
     _Parent,
 )
@@ -434,14 +434,14 @@ class _StoredFile:
     )
 
 
-def reads_the_columns_that_are_named(reader: Any, given: _StoredFile) -> None:
+def reads_requested_columns(reader: Any, given: _StoredFile) -> None:
     """The reader returns the requested columns, named as in the file."""
     found = reader.read_predictions(given.uri, columns=given.columns)
     wanted = set(given.columns.values())
     expect(isinstance(found, Mapping) and wanted <= set(found), sorted(wanted), found)
 
 
-def reads_every_row(reader: Any, given: _StoredFile) -> None:
+def reads_all_rows(reader: Any, given: _StoredFile) -> None:
     """Every column has one value per row, equal to the stored one."""
     found = reader.read_predictions(given.uri, columns=given.columns)
     for name in given.columns.values():
@@ -454,8 +454,8 @@ PREDICTION_READER = Suite(
     (
         has_members(PredictionReader),
         version_if_any,
-        reads_the_columns_that_are_named,
-        reads_every_row,
+        reads_requested_columns,
+        reads_all_rows,
     ),
     _StoredFile,
 )

@@ -30,13 +30,13 @@ def is_a_kind(kind: Any, given: _Nothing) -> None:
     expect(Kind in type(kind).__mro__, "an object", kind)
 
 
-def kind_is_named(kind: Any, given: _Nothing) -> None:
+def class_has_a_name(kind: Any, given: _Nothing) -> None:
     """The class has a single-line name, by which stored runs identify the class."""
     name = getattr(type(kind), "name", None)
     expect(isinstance(name, str) and name.strip() and name.isprintable(), "`name`", name)
 
 
-def configuration_is_plain(kind: Any, given: _Nothing) -> None:
+def configuration_is_json(kind: Any, given: _Nothing) -> None:
     """The configuration is JSON with string keys, the same every time."""
     told = kind.config()
     expect(isinstance(told, Mapping), "`config()`", told)
@@ -45,14 +45,14 @@ def configuration_is_plain(kind: Any, given: _Nothing) -> None:
     expect(again == canonical_json(dict(told)), "`config()` twice", again)
 
 
-def identity_is_configured(kind: Any, given: _Nothing) -> None:
+def identity_is_in_configuration(kind: Any, given: _Nothing) -> None:
     """Every setting of the identity is part of the configuration."""
     known = {"kind", *kind.config()}
     settings = kind.identity().settings
     expect(known.issuperset(settings), f"the settings {sorted(known)}", settings)
 
 
-def units_have_ids_of_their_own(kind: Any, given: _Nothing) -> None:
+def unit_ids_are_unique(kind: Any, given: _Nothing) -> None:
     """The kind has units with unique ids, the same every time."""
     units = list(kind.units())
     expect(units and all(isinstance(unit, Unit) for unit in units), "`units()`", units)
@@ -62,7 +62,7 @@ def units_have_ids_of_their_own(kind: Any, given: _Nothing) -> None:
     expect(again == [(u.id, u.content_hash) for u in units], "`units()` twice", again)
 
 
-def metrics_have_names_of_their_own(kind: Any, given: _Nothing) -> None:
+def metric_names_are_unique(kind: Any, given: _Nothing) -> None:
     """The metrics are MetricSpec objects with unique names."""
     metrics = kind.metrics()
     fine = isinstance(metrics, Sequence) and all(isinstance(one, MetricSpec) for one in metrics)
@@ -71,7 +71,7 @@ def metrics_have_names_of_their_own(kind: Any, given: _Nothing) -> None:
     expect(len(set(names)) == len(names), "unique metric names", names)
 
 
-def every_unit_gets_its_numbers(kind: Any, given: _Nothing) -> None:
+def scores_every_unit(kind: Any, given: _Nothing) -> None:
     """Every attempt is answered and scored: columns contain finite numbers or None."""
     done = drive(kind, name="contract")
     for records in done.subjects.values():
@@ -81,7 +81,7 @@ def every_unit_gets_its_numbers(kind: Any, given: _Nothing) -> None:
     expect(done.n_errors == 0, "its units", f"{done.n_errors} errors")
 
 
-def runs_again_ask_nothing(kind: Any, given: _Nothing) -> None:
+def resumes_without_requests(kind: Any, given: _Nothing) -> None:
     """The same call on a stored run sends no requests and stores the same records."""
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as place:
         folder = Path(place) / "run"
@@ -93,7 +93,7 @@ def runs_again_ask_nothing(kind: Any, given: _Nothing) -> None:
         expect((folder / _RECORDS).read_bytes() == before, "the same call again", "other records")
 
 
-def shows_its_units(kind: Any, given: _Nothing) -> None:
+def can_show_units(kind: Any, given: _Nothing) -> None:
     """The class can show the stored results of each unit."""
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as place:
         folder = Path(place) / "run"
@@ -111,14 +111,14 @@ KIND = Suite(
     "kind",
     (
         is_a_kind,
-        kind_is_named,
-        configuration_is_plain,
-        identity_is_configured,
-        units_have_ids_of_their_own,
-        metrics_have_names_of_their_own,
-        every_unit_gets_its_numbers,
-        runs_again_ask_nothing,
-        shows_its_units,
+        class_has_a_name,
+        configuration_is_json,
+        identity_is_in_configuration,
+        unit_ids_are_unique,
+        metric_names_are_unique,
+        scores_every_unit,
+        resumes_without_requests,
+        can_show_units,
     ),
     _Nothing,
 )

@@ -36,7 +36,7 @@ def check_model(
     model : Model
         Object with the members of `protocols.Model`.
     prompts : sequence of str, optional
-        Prompts to continue; by default two short ones. Each rule sends a few requests.
+        Prompts to continue; two short prompts by default. Each rule sends a few requests.
     continuations : sequence of str, optional
         Continuations to score after a prompt.
     max_tokens : int, default 8
@@ -89,7 +89,7 @@ def check_grader(
         Object with the members of `protocols.Grader`.
     responses : sequence of Completion or Loglikelihood, optional
         Responses to grade; by default some of each of its ``response_types``. Required if samples
-        need further content, such as a context.
+        need other content, such as a context.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def check_grader(
     Examples
     --------
     >>> from eval_toolkit.graders import ExactMatch
-    >>> "grades_keep_within_bounds" in check_grader(ExactMatch())
+    >>> "grades_within_bounds" in check_grader(ExactMatch())
     True
     """
     return GRADER.check(grader, **said({"responses": responses}))
@@ -212,7 +212,7 @@ def check_text_scorer(
     Examples
     --------
     >>> from eval_toolkit.rollouts.scorers import load_scorer
-    >>> "no_text_no_number" in check_text_scorer(load_scorer("keywords:idiot"))
+    >>> "accepts_empty_list" in check_text_scorer(load_scorer("keywords:idiot"))
     True
     """
     return TEXT_SCORER.check(scorer, **said({"texts": texts, "tolerance": tolerance}))
@@ -248,7 +248,7 @@ def check_attack(
     Examples
     --------
     >>> from eval_toolkit.rollouts.attacks import load_attack
-    >>> "same_seed_same_probe" in check_attack(load_attack("role_play"))
+    >>> "seed_determines_probe" in check_attack(load_attack("role_play"))
     True
     """
     return ATTACK.check(attack, **said({"goal": goal, "seeds": seeds}))
@@ -284,6 +284,6 @@ def check_text_transform(
     ...     def transform(self, text):
     ...         return text.upper()
     >>> check_text_transform(Upper())[-1]
-    'odd_texts_are_changed'
+    'transforms_unusual_texts'
     """
     return TEXT_TRANSFORM.check(transform, **said({"texts": texts}))

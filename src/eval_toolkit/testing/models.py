@@ -79,20 +79,20 @@ def _run(every: Callable[[], Any]) -> Any:
         return thread.submit(lambda: asyncio.run(every())).result()
 
 
-def describes_without_secrets(model: Any, given: _Prompts) -> None:
+def description_has_no_secrets(model: Any, given: _Prompts) -> None:
     """`describe()` contains nothing that looks like a key or a password."""
     told = dict(model.describe())
     expect(redact_secrets(told) == told, "`describe()`", "a secret")
 
 
-def can_do_something(model: Any, given: _Prompts) -> None:
+def generates_or_scores(model: Any, given: _Prompts) -> None:
     """The model generates or scores; unsupported requests raise ModelError of kind "unsupported"."""
     texts = _answers_to(model.generate, given.texts()[:1])
     numbers = _answers_to(model.loglikelihood, given.choices()[:1])
     expect(texts is not None or numbers is not None, "both kinds of requests", "neither answered")
 
 
-def works_in_another_loop(model: Any, given: _Prompts) -> None:
+def works_in_several_event_loops(model: Any, given: _Prompts) -> None:
     """The model works in several event loops, one after another."""
     for ask, requests in ((model.generate, given.texts()), (model.loglikelihood, given.choices())):
         for loop in ("the first", "another"):
@@ -102,7 +102,7 @@ def works_in_another_loop(model: Any, given: _Prompts) -> None:
                 expect(False, f"{loop} event loop", f"{type(error).__name__}: {error}")
 
 
-def generates_texts(model: Any, given: _Prompts) -> None:
+def generates_completions(model: Any, given: _Prompts) -> None:
     """A generation request is answered by a RawCompletion without an error."""
     for answer in _answers_to(model.generate, given.texts()) or ():
         expect(isinstance(answer, RawCompletion), "a GenerateRequest", answer)
@@ -117,14 +117,14 @@ def scores_every_continuation(model: Any, given: _Prompts) -> None:
         expect(told == tuple(given.continuations), tuple(given.continuations), told)
 
 
-def likeliest_text_again(model: Any, given: _Prompts) -> None:
+def greedy_decoding_is_deterministic(model: Any, given: _Prompts) -> None:
     """At temperature 0 the same request gets the same answer."""
     for ask, requests in ((model.generate, given.texts()), (model.loglikelihood, given.choices())):
         first, again = _answers_to(ask, requests), _answers_to(ask, requests)
         expect(_said(first) == _said(again), requests, (_said(first), _said(again)))
 
 
-def order_of_continuations_does_not_matter(model: Any, given: _Prompts) -> None:
+def continuation_order_invariant(model: Any, given: _Prompts) -> None:
     """The order of continuations does not affect their numbers."""
     turned = tuple(given.continuations)[::-1]
     for request in given.choices():
@@ -137,8 +137,8 @@ def order_of_continuations_does_not_matter(model: Any, given: _Prompts) -> None:
             expect(same, request.continuations, (one, other))
 
 
-def many_at_once(model: Any, given: _Prompts) -> None:
-    """Concurrent requests get the same answers as sequential ones."""
+def concurrency_invariant(model: Any, given: _Prompts) -> None:
+    """Concurrent and sequential requests get the same answers."""
     for ask, requests in (
         (model.generate, given.texts() * 3),
         (model.loglikelihood, given.choices() * 3),
@@ -148,7 +148,7 @@ def many_at_once(model: Any, given: _Prompts) -> None:
         expect(same, requests[0], (_said(apart), _said(together)))
 
 
-def stops_before_the_stop(model: Any, given: _Prompts) -> None:
+def respects_stop_sequences(model: Any, given: _Prompts) -> None:
     """An answer ends before a stop sequence and does not contain it."""
     plain = _answers_to(model.generate, given.texts())
     for request, answer in zip(given.texts(), plain or (), strict=False):
@@ -160,7 +160,7 @@ def stops_before_the_stop(model: Any, given: _Prompts) -> None:
         expect(stop not in cut.text, f"the stop sequence {stop!r}", cut.text)
 
 
-def takes_conversations(model: Any, given: _Prompts) -> None:
+def accepts_messages(model: Any, given: _Prompts) -> None:
     """The model accepts messages, unless `speaks_chat` is False."""
     if getattr(model, "speaks_chat", True):
         turns = (Message(Role.USER, given.prompts[0]),)
@@ -168,7 +168,7 @@ def takes_conversations(model: Any, given: _Prompts) -> None:
             expect(isinstance(answer, RawCompletion), "a conversation", answer)
 
 
-def odd_texts_are_answered(model: Any, given: _Prompts) -> None:
+def answers_unusual_prompts(model: Any, given: _Prompts) -> None:
     """Blank and unusual prompts are answered, or rejected with a ModelError."""
     for text in given.odd_texts:
         for ask, request in (
@@ -230,17 +230,17 @@ MODEL = Suite(
         has_members(Model),
         is_named,
         describes_itself,
-        describes_without_secrets,
-        works_in_another_loop,
-        can_do_something,
-        generates_texts,
+        description_has_no_secrets,
+        works_in_several_event_loops,
+        generates_or_scores,
+        generates_completions,
         scores_every_continuation,
-        likeliest_text_again,
-        order_of_continuations_does_not_matter,
-        many_at_once,
-        stops_before_the_stop,
-        takes_conversations,
-        odd_texts_are_answered,
+        greedy_decoding_is_deterministic,
+        continuation_order_invariant,
+        concurrency_invariant,
+        respects_stop_sequences,
+        accepts_messages,
+        answers_unusual_prompts,
         counts_tokens,
         closes,
     ),

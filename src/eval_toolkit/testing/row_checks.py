@@ -43,8 +43,8 @@ def check_scorer(
     scorer : Scorer
         Object with the members of `protocols.Scorer`.
     examples : sequence, array, frame or EvalSlice, optional
-        Inputs that the scorer accepts, passed on unchanged; six texts by default. Give at least two
-        different ones. For a slice, its features are passed, as in `evaluate`.
+        Inputs that the scorer accepts, passed on unchanged; six texts by default. Pass at least two
+        different inputs. For a slice, its features are passed, as in `evaluate`.
     labels : sequence of int, optional
         Labels of the examples; a scorer with ``fit`` is fitted before each rule. By default the
         scorer is treated as fitted, and ``fit`` is tested with every third label positive.
@@ -68,7 +68,7 @@ def check_scorer(
     ...     def predict_proba(self, X):
     ...         return [min(len(text), 80) / 80 for text in X]
     >>> check_scorer(Length())[:3]
-    ['has_every_member', 'version_if_any', 'one_number_per_input']
+    ['has_every_member', 'version_if_any', 'one_score_per_input']
     """
     return SCORER.check(
         scorer, **said({"examples": examples, "labels": labels, "tolerance": tolerance})
@@ -104,7 +104,7 @@ def check_metric_spec(
     Examples
     --------
     >>> from eval_toolkit import metric_specs as ms
-    >>> "undefined_is_no_number" in check_metric_spec(ms.roc_auc)
+    >>> "undefined_raises" in check_metric_spec(ms.roc_auc)
     True
     """
     return METRIC_SPEC.check(spec, **said({"y_true": y_true, "y_score": y_score}))
@@ -139,7 +139,7 @@ def check_selector(
     Examples
     --------
     >>> from eval_toolkit.thresholds import MaxF1Selector
-    >>> "tells_what_it_achieves" in check_selector(MaxF1Selector())
+    >>> "reported_metrics_match" in check_selector(MaxF1Selector())
     True
     """
     return SELECTOR.check(selector, **said({"y_true": y_true, "y_score": y_score}))
@@ -171,7 +171,7 @@ def check_similarity(
     Examples
     --------
     >>> from eval_toolkit.text_dedup import JaccardNgramStrategy
-    >>> "copies_are_found" in check_similarity(JaccardNgramStrategy())
+    >>> "finds_copies" in check_similarity(JaccardNgramStrategy())
     True
     """
     return SIMILARITY.check(strategy, **said({"texts": texts}))
@@ -200,7 +200,7 @@ def check_slice(
     Examples
     --------
     >>> check_slice(EvalSlice("demo", {"text": ["a", "b"], "label": [0, 1]}))[-1]
-    'rows_do_not_change'
+    'access_is_repeatable'
     """
     return SLICE.check(slice_)
 
@@ -230,7 +230,7 @@ def check_loader(
     >>> from eval_toolkit.loaders import SingleSliceLoader
     >>> rows = EvalSlice("demo", {"text": ["a", "b"], "label": [0, 1]})
     >>> check_loader(SingleSliceLoader(rows))[-1]
-    'describes_its_source'
+    'description_is_croissant'
     """
     return LOADER.check(loader)
 
@@ -262,7 +262,7 @@ def check_leakage_check(
     Examples
     --------
     >>> from eval_toolkit.leakage import ExactDuplicateCheck
-    >>> "dropping_cures" in check_leakage_check(ExactDuplicateCheck())
+    >>> "dropping_removes_findings" in check_leakage_check(ExactDuplicateCheck())
     True
     """
     return LEAKAGE_CHECK.check(check, **said({"splits": splits}))
@@ -298,7 +298,7 @@ def check_splitter(
     Examples
     --------
     >>> from eval_toolkit.splits import GroupKFoldSplitter
-    >>> "trains_on_no_test_row" in check_splitter(GroupKFoldSplitter(k=3))
+    >>> "parts_are_disjoint" in check_splitter(GroupKFoldSplitter(k=3))
     True
     """
     return SPLITTER.check(splitter, **said({"slice_": slice_, "groups": groups}))
@@ -333,7 +333,7 @@ def check_pool_builder(
     ...     def build(self, train, *, fold_idx):
     ...         return {"train": train.take(range(24)), "val": train.take(range(24, 48))}
     >>> check_pool_builder(Halves())[-1]
-    'builds_the_same_again'
+    'build_is_deterministic'
     """
     return POOL_BUILDER.check(builder, **said({"slice_": slice_}))
 
@@ -376,7 +376,7 @@ def check_prediction_reader(
     >>> _ = file.write_text("id,label,score\na,1,0.5\n")
     >>> rows = {"id": ["a"], "label": [1.0], "score": [0.5]}
     >>> check_prediction_reader(CsvPredictionReader(), uri=str(file), expected=rows)[-1]
-    'reads_every_row'
+    'reads_all_rows'
     """
     return PREDICTION_READER.check(
         reader, **said({"uri": uri, "expected": expected, "columns": columns})

@@ -79,7 +79,7 @@ def _fits(scorer: Any) -> bool:
     return callable(getattr(scorer, "fit", None))
 
 
-def one_number_per_input(scorer: Any, given: _Inputs) -> None:
+def one_score_per_input(scorer: Any, given: _Inputs) -> None:
     """The scorer returns one number per input, or the probabilities of both classes."""
     shape = np.asarray(scorer.predict_proba(given.inputs)).shape
     n = given.n
@@ -95,18 +95,18 @@ def probabilities(scorer: Any, given: _Inputs) -> None:
         expect(False, given.inputs, str(error))
 
 
-def inputs_stay_as_they_are(scorer: Any, given: _Inputs) -> None:
+def does_not_modify_inputs(scorer: Any, given: _Inputs) -> None:
     """Scoring does not modify the inputs."""
     unchanged(given.inputs, scorer.predict_proba)
 
 
-def same_inputs_same_numbers(scorer: Any, given: _Inputs) -> None:
+def scores_are_deterministic(scorer: Any, given: _Inputs) -> None:
     """The same inputs always get the same scores."""
     first, again = given.scores(scorer, given.inputs), given.scores(scorer, given.inputs)
     expect(first == again, given.inputs, (first, again))
 
 
-def order_does_not_matter(scorer: Any, given: _Inputs) -> None:
+def input_order_invariant(scorer: Any, given: _Inputs) -> None:
     """The order of inputs does not affect their scores."""
     other = fresh(scorer)
     forwards = given.scores(scorer, given.inputs)
@@ -114,15 +114,15 @@ def order_does_not_matter(scorer: Any, given: _Inputs) -> None:
     expect(same_numbers(forwards, turned, given.tolerance), given.inputs, (forwards, turned))
 
 
-def company_does_not_matter(scorer: Any, given: _Inputs) -> None:
-    """An input gets the same score alone and in a batch."""
+def batch_invariant(scorer: Any, given: _Inputs) -> None:
+    """An input gets the same score by itself and in a batch."""
     other = fresh(scorer)
     together = given.scores(scorer, given.inputs)
     alone = [given.scores(other, given.some([row]))[0] for row in range(given.n)]
     expect(same_numbers(together, alone, given.tolerance), given.inputs, (together, alone))
 
 
-def odd_texts_are_scored(scorer: Any, given: _Inputs) -> None:
+def accepts_unusual_texts(scorer: Any, given: _Inputs) -> None:
     """If the inputs are texts, empty, long and unusual texts get probabilities too."""
     inputs = given.inputs
     if isinstance(inputs, list) and all(isinstance(one, str) for one in inputs):
@@ -133,7 +133,7 @@ def odd_texts_are_scored(scorer: Any, given: _Inputs) -> None:
                 expect(False, text, f"{type(error).__name__}: {error}")
 
 
-def declines_by_name(scorer: Any, given: _Inputs) -> None:
+def slice_selection_is_boolean(scorer: Any, given: _Inputs) -> None:
     """`should_score_slice`, if defined, returns True or False for the name of a slice."""
     decline = getattr(scorer, "should_score_slice", None)
     if decline is not None:
@@ -141,7 +141,7 @@ def declines_by_name(scorer: Any, given: _Inputs) -> None:
         expect(isinstance(answer, (bool, np.bool_)), "should_score_slice('test')", answer)
 
 
-def fits_afresh(scorer: Any, given: _Inputs) -> None:
+def fit_discards_previous_fits(scorer: Any, given: _Inputs) -> None:
     """`fit`, if defined, discards previous fits and works on copies of the scorer."""
     if not _fits(scorer):
         return
@@ -160,15 +160,15 @@ SCORER = Suite(
     (
         has_members(Scorer),
         version_if_any,
-        one_number_per_input,
+        one_score_per_input,
         probabilities,
-        inputs_stay_as_they_are,
-        same_inputs_same_numbers,
-        order_does_not_matter,
-        company_does_not_matter,
-        odd_texts_are_scored,
-        declines_by_name,
-        fits_afresh,
+        does_not_modify_inputs,
+        scores_are_deterministic,
+        input_order_invariant,
+        batch_invariant,
+        accepts_unusual_texts,
+        slice_selection_is_boolean,
+        fit_discards_previous_fits,
     ),
     _Inputs,
 )
@@ -198,7 +198,7 @@ class _Labelled:
         return np.array(self.y_true), np.array(self.y_score, dtype=np.float64)
 
 
-def names_its_criterion(selector: Any, given: _Labelled) -> None:
+def records_its_criterion(selector: Any, given: _Labelled) -> None:
     """The criterion is a single-line string and is part of the result."""
     told = selector.criterion
     expect(isinstance(told, str) and told.strip() and told.isprintable(), "`criterion`", told)
@@ -206,14 +206,14 @@ def names_its_criterion(selector: Any, given: _Labelled) -> None:
     expect(getattr(result, "criterion", None) == told, f"criterion {told!r}", result)
 
 
-def returns_a_result(selector: Any, given: _Labelled) -> None:
+def returns_threshold_result(selector: Any, given: _Labelled) -> None:
     """The selector returns a ThresholdResult whose threshold is a number."""
     result = selector.select(*given.pair)
     expect(isinstance(result, ThresholdResult), "labels and scores", result)
     expect(not np.isnan(result.threshold), "labels and scores", result)
 
 
-def tells_what_it_achieves(selector: Any, given: _Labelled) -> None:
+def reported_metrics_match(selector: Any, given: _Labelled) -> None:
     """F1, precision and recall in the result are those of the given rows at its threshold."""
     result = selector.select(*given.pair)
     there = metrics_at_threshold(*given.pair, result.threshold)
@@ -222,7 +222,7 @@ def tells_what_it_achieves(selector: Any, given: _Labelled) -> None:
         expect(same_numbers([told], [there[name]], 1e-9), f"{name} {there[name]}", told)
 
 
-def same_rows_same_threshold(selector: Any, given: _Labelled) -> None:
+def threshold_is_deterministic(selector: Any, given: _Labelled) -> None:
     """The same rows give the same threshold, in any order."""
     y_true, y_score = given.pair
     first = selector.select(y_true, y_score).threshold
@@ -239,7 +239,7 @@ def takes_lists(selector: Any, given: _Labelled) -> None:
     expect(got == expected, "lists", (expected, got))
 
 
-def rows_stay_as_they_are(selector: Any, given: _Labelled) -> None:
+def does_not_modify_rows(selector: Any, given: _Labelled) -> None:
     """Selection modifies neither labels nor scores."""
     y_true, y_score = given.pair
     selector.select(y_true, y_score)
@@ -247,7 +247,7 @@ def rows_stay_as_they_are(selector: Any, given: _Labelled) -> None:
     expect(np.array_equal(y_score, given.pair[1]), "scores", y_score)
 
 
-def says_why_there_is_none(selector: Any, given: _Labelled) -> None:
+def handles_single_class(selector: Any, given: _Labelled) -> None:
     """With a single class, the selector returns a result or raises an EvalToolkitError."""
     _, y_score = given.pair
     for label in (0, 1):
@@ -265,25 +265,25 @@ SELECTOR = Suite(
     (
         has_members(ThresholdSelector),
         version_if_any,
-        returns_a_result,
-        names_its_criterion,
-        tells_what_it_achieves,
-        same_rows_same_threshold,
+        returns_threshold_result,
+        records_its_criterion,
+        reported_metrics_match,
+        threshold_is_deterministic,
         takes_lists,
-        rows_stay_as_they_are,
-        says_why_there_is_none,
+        does_not_modify_rows,
+        handles_single_class,
     ),
     _Labelled,
 )
 
 
-def computes_a_number(spec: Any, given: _Labelled) -> None:
+def value_is_finite(spec: Any, given: _Labelled) -> None:
     """The metric is a finite number if both classes are present."""
     value = spec.compute(*given.pair)
     expect(np.ndim(value) == 0 and np.isfinite(value), "labels and scores", value)
 
 
-def order_of_rows_does_not_matter(spec: Any, given: _Labelled) -> None:
+def row_order_invariant(spec: Any, given: _Labelled) -> None:
     """The order of the rows does not affect the value, except for rounding."""
     y_true, y_score = given.pair
     forwards = float(spec.compute(y_true, y_score))
@@ -292,13 +292,13 @@ def order_of_rows_does_not_matter(spec: Any, given: _Labelled) -> None:
         expect(same_numbers([forwards], [again], 1e-9), "the same rows", (forwards, again))
 
 
-def same_rows_same_number(spec: Any, given: _Labelled) -> None:
+def value_is_deterministic(spec: Any, given: _Labelled) -> None:
     """The same rows give exactly the same value."""
     first, again = (float(spec.compute(*given.pair)) for _ in range(2))
     expect(first == again, "the same rows", (first, again))
 
 
-def metric_leaves_rows_alone(spec: Any, given: _Labelled) -> None:
+def metric_does_not_modify_rows(spec: Any, given: _Labelled) -> None:
     """Computation modifies neither labels nor scores."""
     y_true, y_score = given.pair
     spec.compute(y_true, y_score)
@@ -306,7 +306,7 @@ def metric_leaves_rows_alone(spec: Any, given: _Labelled) -> None:
     expect(np.array_equal(y_score, given.pair[1]), "scores", y_score)
 
 
-def undefined_is_no_number(spec: Any, given: _Labelled) -> None:
+def undefined_raises(spec: Any, given: _Labelled) -> None:
     """An undefined metric raises UndefinedMetricError: never NaN, never another error."""
     _, y_score = given.pair
     for label in (0, 1):
@@ -319,7 +319,7 @@ def undefined_is_no_number(spec: Any, given: _Labelled) -> None:
         expect(np.isfinite(value), f"labels that are all {label}", value)
 
 
-def goes_to_other_processes(spec: Any, given: _Labelled) -> None:
+def is_picklable(spec: Any, given: _Labelled) -> None:
     """The metric can be pickled for other processes, and gives the same value there."""
     there = pickle.loads(pickle.dumps(spec))  # noqa: S301 - made a moment ago, here
     first, again = (float(one.compute(*given.pair)) for one in (spec, there))
@@ -332,12 +332,12 @@ METRIC_SPEC = Suite(
         has_members(MetricSpec),
         is_named,
         version_if_any,
-        computes_a_number,
-        same_rows_same_number,
-        order_of_rows_does_not_matter,
-        metric_leaves_rows_alone,
-        undefined_is_no_number,
-        goes_to_other_processes,
+        value_is_finite,
+        value_is_deterministic,
+        row_order_invariant,
+        metric_does_not_modify_rows,
+        undefined_raises,
+        is_picklable,
     ),
     _Labelled,
 )
@@ -369,7 +369,7 @@ def one_stratum_per_label(slice_: Any, given: _Nothing) -> None:
     expect(strata is None or len(strata) == len(slice_.y_true), len(slice_.y_true), strata)
 
 
-def rows_do_not_change(slice_: Any, given: _Nothing) -> None:
+def access_is_repeatable(slice_: Any, given: _Nothing) -> None:
     """Inputs and labels are the same on every access."""
     expect(np.array_equal(slice_.y_true, slice_.y_true), "`y_true` twice", slice_.y_true)
     one, other = slice_.features, slice_.features
@@ -386,7 +386,7 @@ SLICE = Suite(
         labels_are_0_and_1,
         one_input_per_label,
         one_stratum_per_label,
-        rows_do_not_change,
+        access_is_repeatable,
     ),
     _Nothing,
 )

@@ -144,7 +144,7 @@ def _short(value: object) -> str:
 
 
 def said(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments that are not None, which stands for the default."""
+    """Return the arguments that are not None, where None means the default."""
     return {name: value for name, value in given.items() if value is not None}
 
 

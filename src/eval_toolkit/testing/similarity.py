@@ -34,7 +34,7 @@ class _Texts:
         return np.asarray(found[0], dtype=np.float64), np.asarray(found[1])
 
 
-def one_line_of_neighbours_per_text(strategy: Any, given: _Texts) -> None:
+def one_row_per_text(strategy: Any, given: _Texts) -> None:
     """Both arrays have one row per text and one column per requested neighbour."""
     for name, (similarities, indices), shape in (
         ("pairs_within", given.within(strategy), (len(given.texts) + 1, 3)),
@@ -44,7 +44,7 @@ def one_line_of_neighbours_per_text(strategy: Any, given: _Texts) -> None:
         expect(indices.shape == shape, f"{name}: shape {shape}", indices.shape)
 
 
-def neighbours_are_texts_of_the_list(strategy: Any, given: _Texts) -> None:
+def indices_are_valid(strategy: Any, given: _Texts) -> None:
     """Indices are integers within the list, and no neighbour is repeated."""
     for name, (_, indices), n in (
         ("pairs_within", given.within(strategy), len(given.texts) + 1),
@@ -56,7 +56,7 @@ def neighbours_are_texts_of_the_list(strategy: Any, given: _Texts) -> None:
         expect(not twice, f"{name}: distinct neighbours", twice)
 
 
-def similarities_are_shares(strategy: Any, given: _Texts) -> None:
+def similarities_within_bounds(strategy: Any, given: _Texts) -> None:
     """Similarities are finite and in [-1, 1]."""
     for name, (similarities, _) in (
         ("pairs_within", given.within(strategy)),
@@ -66,7 +66,7 @@ def similarities_are_shares(strategy: Any, given: _Texts) -> None:
         expect(fine.all(), name, similarities.tolist())
 
 
-def most_similar_first(strategy: Any, given: _Texts) -> None:
+def neighbours_are_sorted(strategy: Any, given: _Texts) -> None:
     """Neighbours are sorted by decreasing similarity."""
     for name, (similarities, _) in (
         ("pairs_within", given.within(strategy)),
@@ -76,7 +76,7 @@ def most_similar_first(strategy: Any, given: _Texts) -> None:
         expect(falling.all(), name, similarities.tolist())
 
 
-def itself_first(strategy: Any, given: _Texts) -> None:
+def self_is_first_neighbour(strategy: Any, given: _Texts) -> None:
     """Within one list, every text is its own first neighbour, with similarity 1."""
     similarities, indices = given.within(strategy)
     n = len(given.texts) + 1
@@ -85,7 +85,7 @@ def itself_first(strategy: Any, given: _Texts) -> None:
     expect(own.all(), "similarities with itself", similarities[:, 0].tolist())
 
 
-def copies_are_found(strategy: Any, given: _Texts) -> None:
+def finds_copies(strategy: Any, given: _Texts) -> None:
     """A copy of a text is a neighbour with similarity 1, within one list and across two."""
     last = len(given.texts)
     similarities, indices = given.within(strategy)
@@ -96,7 +96,7 @@ def copies_are_found(strategy: Any, given: _Texts) -> None:
     expect((np.abs(similarities[:, 0] - 1.0) <= _ROUNDING).all(), "copies", similarities.tolist())
 
 
-def finds_the_same_neighbours_again(strategy: Any, given: _Texts) -> None:
+def neighbours_are_deterministic(strategy: Any, given: _Texts) -> None:
     """The same texts have the same neighbours."""
     for ask in (given.within, given.across):
         first, again = ask(strategy), ask(strategy)
@@ -104,13 +104,13 @@ def finds_the_same_neighbours_again(strategy: Any, given: _Texts) -> None:
         expect(same, "the same texts", (first[1].tolist(), again[1].tolist()))
 
 
-def texts_stay_as_they_are(strategy: Any, given: _Texts) -> None:
+def does_not_modify_lists(strategy: Any, given: _Texts) -> None:
     """Comparison modifies neither list."""
     unchanged(list(given.texts), lambda texts: strategy.pairs_within(texts, 2))
     unchanged(list(given.texts), lambda texts: strategy.pairs_across(texts, texts, 2))
 
 
-def odd_texts_are_compared(strategy: Any, given: _Texts) -> None:
+def compares_unusual_texts(strategy: Any, given: _Texts) -> None:
     """Empty, long and unusual texts are compared like any other."""
     texts = list(ODD_TEXTS)
     similarities, _ = strategy.pairs_within(texts, 2)
@@ -123,15 +123,15 @@ SIMILARITY = Suite(
     (
         has_members(SimilarityStrategy),
         version_if_any,
-        one_line_of_neighbours_per_text,
-        neighbours_are_texts_of_the_list,
-        similarities_are_shares,
-        most_similar_first,
-        itself_first,
-        copies_are_found,
-        finds_the_same_neighbours_again,
-        texts_stay_as_they_are,
-        odd_texts_are_compared,
+        one_row_per_text,
+        indices_are_valid,
+        similarities_within_bounds,
+        neighbours_are_sorted,
+        self_is_first_neighbour,
+        finds_copies,
+        neighbours_are_deterministic,
+        does_not_modify_lists,
+        compares_unusual_texts,
     ),
     _Texts,
 )

@@ -25,12 +25,12 @@ def _hypothesis() -> Any:
 
 
 def texts(*, max_size: int = 60) -> "SearchStrategy[str]":
-    """Return a strategy for texts that can be stored: unusual ones, but no lone surrogates.
+    """Return a strategy for storable texts: unusual texts, but no lone surrogates.
 
     Parameters
     ----------
     max_size : int, default 60
-        Maximum length of generated texts; the fixed unusual ones may be longer.
+        Maximum length of generated texts; the fixed unusual texts may be longer.
 
     Returns
     -------

@@ -76,14 +76,14 @@ class _Responses:
         return [*texts, *(_choices() if ResponseType.LOGLIKELIHOODS in kinds else ())]
 
 
-def says_what_it_grades(grader: Any, given: _Responses) -> None:
+def response_types_are_valid(grader: Any, given: _Responses) -> None:
     """`response_types`, if defined, is a non-empty tuple of response types."""
     kinds = getattr(grader, "response_types", (ResponseType.COMPLETION,))
     fine = isinstance(kinds, tuple) and kinds and all(isinstance(k, ResponseType) for k in kinds)
     expect(fine, "`response_types`", kinds)
 
 
-def grades_are_numbers_or_reasons(grader: Any, given: _Responses) -> None:
+def grades_are_valid(grader: Any, given: _Responses) -> None:
     """Every response gets one value per column: a finite number, or a Grade with a reason.
 
     Columns declared as text contain strings.
@@ -105,7 +105,7 @@ def _expect_values(grades: Any, response: object, infos: Mapping[str, Any]) -> N
             expect(fits, response, f"{column!r} is {value!r}")
 
 
-def fills_the_columns_it_names(grader: Any, given: _Responses) -> None:
+def fills_declared_columns(grader: Any, given: _Responses) -> None:
     """The grader fills the columns listed by `columns()`, by default one with its own name."""
     known = set(columns_of(grader))
     for response in given.of(grader):
@@ -113,7 +113,7 @@ def fills_the_columns_it_names(grader: Any, given: _Responses) -> None:
         expect(filled == known, f"the columns {sorted(known)}", f"{sorted(map(str, filled))}")
 
 
-def grades_keep_within_bounds(grader: Any, given: _Responses) -> None:
+def grades_within_bounds(grader: Any, given: _Responses) -> None:
     """Numbers lie within the bounds of their column; in binary columns they are 0 or 1."""
     infos = columns_of(grader)
     for response in given.of(grader):
@@ -131,7 +131,7 @@ def _expect_bounds(grades: Mapping[str, Any], infos: Mapping[str, Any]) -> None:
         expect(not info.binary or number in (0, 1), f"0 or 1 in {column!r}", number)
 
 
-def grades_the_same_again(grader: Any, given: _Responses) -> None:
+def grading_is_deterministic(grader: Any, given: _Responses) -> None:
     """The same response gets the same grades, regardless of what was graded before."""
     responses = given.of(grader)
     first = [dict(grader.grade(one)) for one in responses]
@@ -140,7 +140,7 @@ def grades_the_same_again(grader: Any, given: _Responses) -> None:
         expect(one == other, response, (one, other))
 
 
-def responses_stay_as_they_are(grader: Any, given: _Responses) -> None:
+def does_not_modify_responses(grader: Any, given: _Responses) -> None:
     """Grading does not modify responses."""
     for response in given.of(grader):
         before = response.to_dict()
@@ -148,7 +148,7 @@ def responses_stay_as_they_are(grader: Any, given: _Responses) -> None:
         expect(response.to_dict() == before, before, response.to_dict())
 
 
-def odd_texts_are_graded(grader: Any, given: _Responses) -> None:
+def grades_unusual_texts(grader: Any, given: _Responses) -> None:
     """Empty, long and unusual completions get grades within bounds, or an EvalToolkitError."""
     infos = columns_of(grader)
     for response in given.of(grader):
@@ -168,7 +168,7 @@ def odd_texts_are_graded(grader: Any, given: _Responses) -> None:
         return
 
 
-def answers_in_texts(grader: Any, given: _Responses) -> None:
+def answer_is_string(grader: Any, given: _Responses) -> None:
     """`answer(response)`, if defined, returns a string or None."""
     answer = getattr(grader, "answer", None)
     if callable(answer):
@@ -177,7 +177,7 @@ def answers_in_texts(grader: Any, given: _Responses) -> None:
             expect(told is None or isinstance(told, str), response, told)
 
 
-def lists_its_metrics(grader: Any, given: _Responses) -> None:
+def metrics_are_valid(grader: Any, given: _Responses) -> None:
     """`metrics()`, if defined, lists metrics with unique names."""
     metrics = getattr(grader, "metrics", None)
     if callable(metrics):
@@ -202,15 +202,15 @@ GRADER = Suite(
         has_members(Grader),
         is_named,
         has_a_version,
-        says_what_it_grades,
-        grades_are_numbers_or_reasons,
-        fills_the_columns_it_names,
-        grades_keep_within_bounds,
-        grades_the_same_again,
-        responses_stay_as_they_are,
-        odd_texts_are_graded,
-        answers_in_texts,
-        lists_its_metrics,
+        response_types_are_valid,
+        grades_are_valid,
+        fills_declared_columns,
+        grades_within_bounds,
+        grading_is_deterministic,
+        does_not_modify_responses,
+        grades_unusual_texts,
+        answer_is_string,
+        metrics_are_valid,
     ),
     _Responses,
 )
@@ -231,14 +231,14 @@ def is_a_task(task: Any, given: _Limit) -> None:
     expect(isinstance(task, BaseTask), "an object", task)
 
 
-def task_is_named(task: Any, given: _Limit) -> None:
+def task_has_name_and_version(task: Any, given: _Limit) -> None:
     """NAME and VERSION are single-line strings."""
     for name in ("NAME", "VERSION"):
         told = getattr(task, name, None)
         expect(isinstance(told, str) and told.strip() and told.isprintable(), f"`{name}`", told)
 
 
-def asks_something(task: Any, given: _Limit) -> None:
+def has_samples(task: Any, given: _Limit) -> None:
     """The task has samples, each with a non-empty prompt."""
     samples = task.samples(given.limit)
     expect(samples, f"the first {given.limit} items", samples)
@@ -249,13 +249,13 @@ def asks_something(task: Any, given: _Limit) -> None:
         expect(said or sample.text, f"sample {sample.id!r}", sample.messages)
 
 
-def samples_have_ids_of_their_own(task: Any, given: _Limit) -> None:
+def sample_ids_are_unique(task: Any, given: _Limit) -> None:
     """Sample ids are unique."""
     ids = [sample.id for sample in task.samples(given.limit)]
     expect(all(ids) and len(set(ids)) == len(ids), "unique ids", ids)
 
 
-def choices_hold_the_answer(task: Any, given: _Limit) -> None:
+def choices_include_reference(task: Any, given: _Limit) -> None:
     """Multiple-choice samples have at least two choices, including the reference."""
     if task.RESPONSE_TYPE is not ResponseType.LOGLIKELIHOODS:
         return
@@ -266,20 +266,20 @@ def choices_hold_the_answer(task: Any, given: _Limit) -> None:
         expect(truth is None or right & set(choices), choices, truth)
 
 
-def asks_the_same_again(task: Any, given: _Limit) -> None:
+def samples_are_deterministic(task: Any, given: _Limit) -> None:
     """The task has the same samples in the same order every time."""
     first, again = ([s.to_dict() for s in task.samples(given.limit)] for _ in range(2))
     expect(first == again, f"the first {given.limit} items", "other samples")
 
 
-def a_limit_takes_the_first(task: Any, given: _Limit) -> None:
+def limits_are_nested(task: Any, given: _Limit) -> None:
     """Samples selected with a smaller limit are also selected with a larger one."""
     few = {sample.id for sample in task.samples(1)}
     many = {sample.id for sample in task.samples(given.limit)}
     expect(few <= many, f"limit 1 within limit {given.limit}", sorted(few - many))
 
 
-def graders_fit(task: Any, given: _Limit) -> None:
+def graders_are_compatible(task: Any, given: _Limit) -> None:
     """The graders accept the task's response type, and no two fill the same column."""
     graders = task.graders()
     expect(graders, "`graders()`", graders)
@@ -291,7 +291,7 @@ def graders_fit(task: Any, given: _Limit) -> None:
     expect(len(set(columns)) == len(columns), "unique columns", columns)
 
 
-def describes_the_task(task: Any, given: _Limit) -> None:
+def task_description_is_json(task: Any, given: _Limit) -> None:
     """The description for the manifest is JSON and the same every time."""
     describes_itself(task, given)
 
@@ -300,14 +300,14 @@ TASK = Suite(
     "task",
     (
         is_a_task,
-        task_is_named,
-        asks_something,
-        samples_have_ids_of_their_own,
-        choices_hold_the_answer,
-        asks_the_same_again,
-        a_limit_takes_the_first,
-        graders_fit,
-        describes_the_task,
+        task_has_name_and_version,
+        has_samples,
+        sample_ids_are_unique,
+        choices_include_reference,
+        samples_are_deterministic,
+        limits_are_nested,
+        graders_are_compatible,
+        task_description_is_json,
     ),
     _Limit,
 )

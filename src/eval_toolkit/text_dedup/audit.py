@@ -1,4 +1,4 @@
-"""Audit of near-duplicates by source and label."""
+"""Near-duplicate audit by source and label."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from eval_toolkit.text_dedup.pairs import checked_threshold, within
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimilarityFinding(Displayed):
-    """Two similar rows and the relation of their sources and labels."""
+    """Pair of similar rows, with the relation of their sources and labels."""
 
     left_index: int
     right_index: int
     similarity: float
     relation: str
-    """``within_source`` or ``cross_source`` and ``same_label`` or ``cross_label``, joined by an
+    """``within_source`` or ``cross_source``, and ``same_label`` or ``cross_label``, joined by an
     underscore; ``unspecified`` without sources and labels."""
     left_source: Any = None
     right_source: Any = None
@@ -43,7 +43,7 @@ class SimilarityAuditReport(Displayed):
     strategy: str
     k_neighbors: int
     complete: bool = True
-    """False if very large clusters are connected by some of their pairs only."""
+    """False if only some pairs of very large clusters are listed."""
 
     @property
     def n_findings(self) -> int:
@@ -76,7 +76,7 @@ def audit_source_label_similarity(
     include_same_label: bool = True,
     include_cross_label: bool = True,
 ) -> SimilarityAuditReport:
-    """List near-duplicates with the relation of their sources and labels.
+    """List near-duplicates, with the relation of their sources and labels.
 
     Parameters
     ----------
@@ -105,7 +105,8 @@ def audit_source_label_similarity(
     InvalidTypeError
         If the texts are not a list of str, or the strategy is invalid.
     InvalidInputError
-        If an option is out of range, or sources or labels do not match the number of texts.
+        If an option is out of range, or the number of sources or labels differs from the number of
+        texts.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Removal of near-duplicates, within a list or between evaluation and training."""
+"""Near-duplicate removal, within a list or between evaluation and training texts."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ from eval_toolkit.text_dedup.pairs import (
 from eval_toolkit.text_dedup.strategies import TfidfCosineStrategy
 
 DEFAULT_DEDUP_THRESHOLD = 0.9
-"""Similarity at which two texts count as near-duplicates."""
+"""Default similarity threshold for near-duplicates."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -78,8 +78,8 @@ def near_dedup(
 ) -> DedupReport:
     """Keep the first row of each set of near-duplicates.
 
-    Rows are visited in order. A row is dropped if its similarity to an earlier kept row reaches the
-    threshold. The result is not limited by ``k_neighbors``: of 50 equal rows, one is kept.
+    Rows are visited in order; a row is dropped if its similarity to an earlier kept row reaches the
+    threshold. ``k_neighbors`` does not limit the result: of 50 equal rows, one is kept.
 
     Parameters
     ----------
@@ -89,11 +89,11 @@ def near_dedup(
         Minimum similarity of near-duplicates, in (0, 1); 1 is also allowed for strategies with
         exact similarities (equal texts or n-grams).
     k_neighbors : int, default 20
-        Initial number of neighbours requested from a strategy without ``pairs_above``, doubled
-        until no neighbour can be missing. Built-in strategies do not use it.
+        Initial number of neighbours requested from a custom strategy without ``pairs_above``,
+        doubled until no neighbour can be missing. Not used by built-in strategies.
     strategy : SimilarityStrategy, optional
-        Similarity strategy; by default `TfidfCosineStrategy`. Use `MinHashLSHStrategy` for very
-        many rows.
+        Similarity strategy; by default `TfidfCosineStrategy`. Use `MinHashLSHStrategy` for large
+        data.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def near_dedup(
 
 
 Reasons = dict[int, tuple[int, float]]
-"""Dropped text → first similar kept text, and the similarity."""
+"""Maps a dropped text to the first similar kept text, and the similarity."""
 
 
 def _forward(
@@ -291,8 +291,8 @@ def duplicate_clusters(
 ) -> list[list[int]]:
     """Return clusters of at least two rows connected by similar pairs.
 
-    `near_dedup` compares with kept rows only; here a chain of similar pairs forms one cluster,
-    which a split should keep together.
+    Unlike `near_dedup`, which only compares with kept rows, a chain of similar pairs forms one
+    cluster, which a split should keep together.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""N-grams of many texts, numbered exactly without hash collisions."""
+"""Exact n-gram ids for many texts, without hash collisions."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ _WORD = re.compile(r"\w+")
 _LARGEST_CODE = 1 << 62
 
 Units = tuple[IntArray, IntArray]
-"""Concatenated numbers of the characters or words of all texts, and the lengths of the texts."""
+"""Concatenated character or word ids of all texts, and the length of each text."""
 
 
 def character_units(texts: Sequence[str]) -> Units:
@@ -23,7 +23,7 @@ def character_units(texts: Sequence[str]) -> Units:
 
 
 def word_units(texts: Sequence[str]) -> Units:
-    """Return the word numbers of the texts; texts without words use their characters."""
+    """Return the word ids of the texts; texts without words use their characters."""
     numbers: dict[str, int] = {}
     words = [_WORD.findall(text) or list("".join(text.split())) for text in texts]
     lengths = np.fromiter(map(len, words), np.int64, len(texts))
@@ -34,9 +34,9 @@ def word_units(texts: Sequence[str]) -> Units:
 def count_grams(units: Units, low: int, high: int) -> tuple[IntArray, IntArray, IntArray]:
     """Count the n-grams of ``low`` to ``high`` units of each text.
 
-    A non-empty text of fewer than ``low`` units is a single gram.
+    A non-empty text with fewer than ``low`` units is a single n-gram.
 
-    The three arrays have one entry per text and distinct gram, in ascending order of both.
+    The three arrays have one entry per text and distinct n-gram, in ascending order.
     """
     rows, codes = [], []
     n_codes = 0
@@ -52,7 +52,7 @@ def count_grams(units: Units, low: int, high: int) -> tuple[IntArray, IntArray, 
 
 
 def _windows(units: Units, low: int, high: int) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield the text number and the code of every window of ``low`` to ``high`` units."""
+    """Yield the text index and the code of each window of ``low`` to ``high`` units."""
     numbers, lengths = units
     row = np.repeat(np.arange(len(lengths)), lengths)
     remaining = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(numbers))

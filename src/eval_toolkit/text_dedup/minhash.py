@@ -1,4 +1,4 @@
-"""MinHash LSH for near-duplicates among millions of texts, with verified pairs."""
+"""MinHash LSH for near-duplicates in millions of texts, with verified pairs."""
 
 import math
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from eval_toolkit.text_dedup.pairs import (
 
 MAX_HASHES = 256
 MISS = 0.001
-"""Target probability of missing a pair exactly at the threshold; it is lower above it."""
+"""Target probability of missing a pair exactly at the threshold (lower above the threshold)."""
 TOLERABLE_MISS = 0.02
 SELECTIVE_ROWS = 5
 """Rows per band below which unrelated texts share too many buckets."""
@@ -37,7 +37,7 @@ _TASKS: dict[Wanted, int] = {
 
 
 def _bands_for(threshold: float) -> tuple[int, int]:
-    """Return the numbers of bands and rows per band that find pairs at the threshold.
+    """Return the number of bands and rows per band for a threshold.
 
     A pair of similarity s shares none of b bands of r rows with probability (1 − sʳ)ᵇ.
     """
@@ -59,18 +59,18 @@ def _bands_for(threshold: float) -> tuple[int, int]:
 class MinHashLSHStrategy(JoinStrategy):
     """Jaccard similarity of character n-grams, with candidate pairs from MinHash.
 
-    Locality-sensitive hashing selects candidate pairs; each is then compared exactly, so every
-    reported pair is similar (grams are compared by 32-bit hashes: two different grams are taken
-    for equal once in 2³² comparisons). ``pairs_above`` chooses its own bands from the threshold,
-    such as 51 bands of 5 rows at 0.6, so that a pair at the threshold is missed with probability
-    below 0.02, and pairs above it far less often; below 0.5 the cost approaches that of comparing
-    all pairs. ``num_perm`` and ``bands`` apply to ``pairs_within`` and ``pairs_across``, where a
-    similarity of 0 means that no band is shared.
+    Locality-sensitive hashing selects candidate pairs, which are then compared exactly, so every
+    reported pair is similar (n-grams are compared by 32-bit hashes, which collide with probability
+    2⁻³²). ``pairs_above`` chooses its own bands from the threshold, such as 51 bands of 5 rows at
+    0.6, so that a pair at the threshold is missed with probability below 0.02, and pairs above it
+    much less often; for thresholds below 0.5, the cost approaches that of comparing all pairs.
+    ``num_perm`` and ``bands`` apply to ``pairs_within`` and ``pairs_across``, where a similarity of
+    0 means that no band is shared.
 
-    The texts of a bucket of more than 512 distinct texts are compared with the clusters found in
-    it so far, not pairwise; ``pairs_above`` then returns pairs that connect the cluster and sets
+    In buckets of more than 512 distinct texts, texts are compared with the clusters already found
+    instead of pairwise; ``pairs_above`` then returns pairs that connect the cluster and sets
     ``complete`` to False. `near_dedup`, `duplicate_clusters` and `cross_dedup` do not need all
-    pairs, so each of any number of near-identical texts is compared only a few times.
+    pairs, so each near-identical text is compared only a few times.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class MinHashLSHStrategy(JoinStrategy):
         return SimilarPairs(found.left, right, found.similarity, found.complete)
 
     def within(self, texts: list[str], threshold: float, wanted: Wanted = "pairs") -> Within:
-        """Find the similar distinct texts of one list."""
+        """Find the similar distinct texts in one list."""
         rows, shape = self._distinct(texts), _bands_for(threshold)
         return Within(rows, [self._join(rows.keys, shape, threshold, None, task=_TASKS[wanted])])
 
@@ -154,7 +154,7 @@ class MinHashLSHStrategy(JoinStrategy):
         threshold: float,
         kinds: IntArray | None = None,
     ) -> Across:
-        """Find the similar distinct texts of two lists."""
+        """Find the similar distinct texts in two lists."""
         rows, others = self._distinct(query), self._distinct(reference)
         texts, boundary = rows.keys + others.keys, len(rows.keys)
         bits = None
@@ -184,7 +184,7 @@ class MinHashLSHStrategy(JoinStrategy):
 def _ranked(
     left: IntArray, right: IntArray, similarity: FloatArray, n: int
 ) -> Iterator[tuple[IntArray, FloatArray]]:
-    """Yield the neighbours of each left row, most similar first."""
+    """Yield each left row's neighbours, most similar first."""
     order = np.lexsort((right, -similarity, left))
     bounds = np.searchsorted(left[order], np.arange(n + 1))
     for begin, end in pairwise(bounds.tolist()):

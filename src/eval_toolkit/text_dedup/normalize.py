@@ -1,4 +1,4 @@
-"""Text normalisation, hashes, and groups of equal rows."""
+"""Text normalisation, hashes and groups of equal rows."""
 
 import itertools
 import unicodedata
@@ -24,7 +24,7 @@ def normalize_text_for_dedup(text: str) -> str:
     Returns
     -------
     str
-        Normalised text; equal for texts that differ only in case, whitespace or composition.
+        Normalised text.
 
     Raises
     ------
@@ -119,13 +119,13 @@ def exact_duplicate_groups(
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """Distinct keys of some rows, numbered by first occurrence."""
+    """Distinct keys, numbered by first occurrence."""
 
     keys: list[Any]
     codes: IntArray
-    """The number of each row's key."""
+    """Key number of each row."""
     firsts: IntArray
-    """The first row of each key."""
+    """First row of each key."""
 
     @property
     def sizes(self) -> IntArray:

@@ -1,4 +1,4 @@
-"""Pairs of similar rows, and the completion of neighbour-based strategies."""
+"""Pairs of similar rows, also from neighbour-based strategies."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -14,24 +14,24 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.text_dedup.normalize import Distinct, checked_texts, distinct
 
 Wanted: TypeAlias = Literal["pairs", "clusters", "first_kept"]
-"""All pairs; enough of them to connect each cluster; or, for texts visited in order, each dropped
-text with the first similar kept text. A strategy may always list more pairs."""
+"""Requested pairs: all pairs; enough pairs to connect each cluster; or each dropped text with the
+first similar kept text. A strategy may always return more pairs."""
 
 COPIES_LIMIT = 1000
-"""Maximum number of equal rows paired with each other; further ones are paired with one row."""
+"""Maximum number of equal rows paired with each other; additional rows are paired with one row."""
 
 Neighbours = Iterable[tuple[IntArray, FloatArray]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SimilarPairs(Displayed):
-    """Pairs of rows at or above a threshold; unpacks into ``left, right, similarity``."""
+    """Pairs of rows at or above a threshold; unpacks as ``left, right, similarity``."""
 
     left: IntArray
     right: IntArray
     similarity: FloatArray
     complete: bool = True
-    """False if very large clusters are connected by some of their pairs only."""
+    """False if only some pairs of very large clusters are listed."""
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.left, self.right, self.similarity))
@@ -72,12 +72,12 @@ def joined(blocks: Iterable[SimilarPairs]) -> SimilarPairs:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Similar distinct texts of one list; rows with equal texts are also duplicates."""
+    """Similar distinct texts in one list; rows with equal texts are also duplicates."""
 
     texts: Distinct
     blocks: Iterable[SimilarPairs]
     """Pairs of distinct texts; a block contains all pairs of its right texts. If pairs are omitted,
-    there is only one block."""
+    there is a single block."""
 
     def expanded(self) -> SimilarPairs:
         """Return the pairs of rows."""
@@ -89,14 +89,14 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class Across:
-    """Similar distinct texts of two lists: left is a query, right a reference."""
+    """Similar distinct texts in two lists; left is a query, right a reference."""
 
     query: Distinct
     reference: Distinct
     blocks: Iterable[SimilarPairs]
 
     def all_blocks(self) -> Iterator[SimilarPairs]:
-        """Yield the blocks after the pairs of equal texts."""
+        """Yield the pairs of equal texts, then the blocks."""
         places = {text: place for place, text in enumerate(self.reference.keys)}
         equal = [(q, places[text]) for q, text in enumerate(self.query.keys) if text in places]
         left, right = np.array(equal, np.int64).reshape(-1, 2).T
@@ -115,7 +115,7 @@ class Across:
 
 
 def _expand(pairs: SimilarPairs, lefts: Distinct, rights: Distinct) -> SimilarPairs:
-    """Return a pair of rows for each pair of copies of two similar texts."""
+    """Expand pairs of distinct texts to pairs of rows."""
     rows_left, begin_left = lefts.members()
     rows_right, begin_right = rights.members()
     size_left, size_right = lefts.sizes[pairs.left], rights.sizes[pairs.right]
@@ -165,7 +165,7 @@ class JoinStrategy(ABC):
 
     @abstractmethod
     def within(self, texts: list[str], threshold: float, wanted: Wanted = "pairs") -> Within:
-        """Find the similar distinct texts of one list; extra pairs are allowed."""
+        """Find the similar distinct texts in one list; extra pairs are allowed."""
 
     @abstractmethod
     def across(
@@ -175,10 +175,10 @@ class JoinStrategy(ABC):
         threshold: float,
         kinds: IntArray | None = None,
     ) -> Across:
-        """Find the similar distinct texts of two lists.
+        """Find the similar distinct texts in two lists.
 
-        With ``kinds`` (bits of each reference row), one similar reference per query and bit
-        suffices; extra ones are allowed.
+        With ``kinds`` (bits of each reference row), one similar reference per query and bit is
+        sufficient; extra pairs are allowed.
         """
 
     @abstractmethod
@@ -190,7 +190,7 @@ class JoinStrategy(ABC):
     ) -> tuple[Distinct, Distinct, Neighbours]: ...
 
     def pairs_above(self, texts: list[str], threshold: float) -> SimilarPairs:
-        """Return all pairs of rows with at least the threshold similarity.
+        """Return all pairs of rows with similarity at or above the threshold.
 
         Parameters
         ----------
@@ -207,14 +207,14 @@ class JoinStrategy(ABC):
         Raises
         ------
         InvalidInputError
-            If the texts are not a list of str or the threshold lies outside (0, 1].
+            If the texts are not a list of str or the threshold is outside (0, 1].
         """
         return self.within(checked_texts(texts, "texts"), _threshold(threshold)).expanded()
 
     def pairs_above_across(
         self, query: list[str], reference: list[str], threshold: float
     ) -> SimilarPairs:
-        """Return all pairs of query and reference rows with at least the threshold similarity.
+        """Return all pairs of query and reference rows with similarity at or above the threshold.
 
         Parameters
         ----------
@@ -231,7 +231,7 @@ class JoinStrategy(ABC):
         Raises
         ------
         InvalidInputError
-            If the texts are not lists of str or the threshold lies outside (0, 1].
+            If the texts are not lists of str or the threshold is outside (0, 1].
         """
         checked_texts(query, "query")
         checked_texts(reference, "reference")
@@ -240,7 +240,7 @@ class JoinStrategy(ABC):
     def pairs_within(
         self, texts: list[str], k_neighbors: int | None = None, *, k: int | None = None
     ) -> tuple[FloatArray, IntArray]:
-        """Return each row's nearest rows of the same list, itself first.
+        """Return the nearest rows of each row, starting with the row itself.
 
         Parameters
         ----------
@@ -272,7 +272,7 @@ class JoinStrategy(ABC):
         *,
         k: int | None = None,
     ) -> tuple[FloatArray, IntArray]:
-        """Return each query row's nearest reference rows.
+        """Return the nearest reference rows of each query row.
 
         Parameters
         ----------
@@ -300,7 +300,7 @@ class JoinStrategy(ABC):
 
 
 def _n_neighbours(k_neighbors: int | None, k: int | None) -> int:
-    """Return the requested number of neighbours, passed under either name."""
+    """Return the number of neighbours, passed under either name."""
     if k_neighbors is not None and k is not None:
         raise InvalidInputError("`k` is an alias of `k_neighbors`; pass only one of them")
     given: Any = k if k_neighbors is None else k_neighbors
@@ -325,10 +325,9 @@ def _threshold(value: float) -> float:
 def nearest(
     query: Distinct, reference: Distinct, neighbours: Neighbours, k: int, *, self_first: bool
 ) -> tuple[FloatArray, IntArray]:
-    """Convert the nearest distinct texts of each query to the nearest rows of each row.
+    """Convert nearest distinct texts to nearest rows.
 
-    Rows with the same text come first. If fewer than k neighbours are known, rows with similarity
-    0 fill the remaining places.
+    Rows with the same text come first. Missing neighbours are filled with rows of similarity 0.
     """
     n_rows, n_others = len(query.codes), len(reference.codes)
     similarities, indices = np.zeros((n_rows, k)), np.zeros((n_rows, k), np.int64)
@@ -357,7 +356,7 @@ def nearest(
 def _rows_of(
     places: IntArray, values: FloatArray, groups: list[IntArray], k: int
 ) -> tuple[IntArray, FloatArray]:
-    """Return the rows of the nearest texts, as many as needed."""
+    """Return up to k rows of the nearest texts."""
     parts = [groups[place][: k + 1] for place in places[: k + 1].tolist()]
     if not parts:
         return np.empty(0, np.int64), np.empty(0)
@@ -367,7 +366,7 @@ def _rows_of(
 def within(
     strategy: Any, texts: list[str], threshold: float, k_neighbors: int, wanted: Wanted = "pairs"
 ) -> Within:
-    """Find the similar distinct texts of one list with any strategy."""
+    """Find the similar distinct texts in one list with any strategy."""
     if isinstance(strategy, JoinStrategy):
         return strategy.within(texts, threshold, wanted)
     rows = distinct(texts)
@@ -393,7 +392,7 @@ def across(
     k_neighbors: int,
     kinds: IntArray | None = None,
 ) -> Across:
-    """Find the similar distinct texts of two lists with any strategy."""
+    """Find the similar distinct texts in two lists with any strategy."""
     if isinstance(strategy, JoinStrategy):
         return strategy.across(query, reference, threshold, kinds)
     rows, others = distinct(query), distinct(reference)

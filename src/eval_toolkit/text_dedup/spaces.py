@@ -1,10 +1,10 @@
 """Exact similarity joins of vectors or sets above a threshold, computed in blocks.
 
 Sparse rows are joined by prefix filtering [1]_: with features ordered from rare to frequent, two
-rows can be similar only if they share a feature among their first few. For cosines the prefix ends
-where the remainder is too short to reach the threshold, ‖rest‖ < t; for sets of m elements it has
-m − ⌈t·m⌉ + 1 features. Candidates come from a sparse product of the prefixes and are then computed
-exactly.
+rows can be similar only if their prefixes have a common feature. For cosines, the prefix ends when
+the norm of the remainder is below the threshold; for sets of m elements, it has m − ⌈t·m⌉ + 1
+features. Candidates come from a sparse product of the prefixes, and their similarity is then
+computed exactly.
 
 References
 ----------
@@ -23,13 +23,13 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.text_dedup.pairs import SimilarPairs
 
 BLOCK_PRODUCTS = 1 << 24
-"""Maximum number of multiplications per block; bounds its memory."""
+"""Maximum number of multiplications per block, which bounds memory."""
 CHUNK_PAIRS = 1 << 14
 MOST_PRODUCTS = 10**10
-"""Maximum number of multiplications of all exact comparisons (some minutes); more are refused."""
+"""Maximum number of multiplications for exact comparisons (a few minutes); more are refused."""
 
 DIGITS = 12
-"""Digits of cosines: rounding gives parallel vectors 1 and removes effects of summation order."""
+"""Digits of cosines; rounding removes summation-order effects."""
 
 SparseMatrix = Any
 
@@ -39,7 +39,7 @@ def _cosine(products: FloatArray) -> FloatArray:
 
 
 class Space(ABC):
-    """Rows with a similarity; an optional boundary separates queries from references."""
+    """Rows with a similarity measure; an optional boundary separates queries from references."""
 
     __slots__ = ()
 
@@ -54,7 +54,7 @@ class Space(ABC):
 
     @abstractmethod
     def above(self, threshold: float, boundary: int | None) -> Iterator[SimilarPairs]:
-        """Yield the pairs at or above a threshold, by ascending right row (left, if across)."""
+        """Yield pairs at or above a threshold by ascending right row (left row, if across)."""
 
     def neighbours(self, k: int, boundary: int | None) -> Iterator[tuple[IntArray, FloatArray]]:
         """Yield the k nearest neighbours of each row; ties go to the smaller index."""
@@ -132,7 +132,7 @@ class _Sparse(Space):
 
     @abstractmethod
     def _in_prefix(self, threshold: float) -> IntArray:
-        """Return 1 for each stored value in its row's prefix, else 0."""
+        """Return 1 for stored values in their row's prefix, else 0."""
 
     @abstractmethod
     def _similarity(self, products: FloatArray, left: IntArray, right: IntArray) -> FloatArray:
@@ -145,7 +145,7 @@ class _Sparse(Space):
         return self._similarity(products, left[:, None], right[None, :])
 
     def above(self, threshold: float, boundary: int | None) -> Iterator[SimilarPairs]:
-        """Yield the similar pairs among the candidates of the prefix filter."""
+        """Yield the similar pairs found by the prefix filter."""
         n_pairs = 0
         for left, right in self._candidates(threshold, boundary):
             offset = boundary or 0
@@ -218,7 +218,7 @@ class SparseCosine(_Sparse):
 
 @dataclass(frozen=True, slots=True)
 class SetJaccard(_Sparse):
-    """Sets of n-grams as binary rows; two empty sets are equal."""
+    """Jaccard similarity of n-gram sets, stored as binary rows; two empty sets are equal."""
 
     @property
     def _sizes(self) -> IntArray:

@@ -24,13 +24,13 @@ from eval_toolkit.text_dedup.spaces import (
 
 
 class _SpaceStrategy(JoinStrategy):
-    """Base class of strategies that represent texts in a space, queries before references."""
+    """Base class of strategies that embed texts in a space, with queries before references."""
 
     __slots__ = ()
 
     @abstractmethod
     def _space(self, texts: list[str], copies: IntArray) -> Space:
-        """Represent distinct texts; ``copies`` contains the number of rows with each text."""
+        """Embed distinct texts; ``copies`` contains the number of rows with each text."""
 
     def _distinct(self, texts: list[str]) -> Distinct:
         return distinct(texts)
@@ -41,7 +41,7 @@ class _SpaceStrategy(JoinStrategy):
         return rows, others, self._space(rows.keys + others.keys, copies)
 
     def within(self, texts: list[str], threshold: float, wanted: Wanted = "pairs") -> Within:
-        """Find the similar distinct texts of one list."""
+        """Find the similar distinct texts in one list."""
         rows = self._distinct(texts)
         return Within(rows, self._space(rows.keys, rows.sizes).above(threshold, None))
 
@@ -52,7 +52,7 @@ class _SpaceStrategy(JoinStrategy):
         threshold: float,
         kinds: IntArray | None = None,
     ) -> Across:
-        """Find the similar distinct texts of two lists."""
+        """Find the similar distinct texts in two lists."""
         rows, others, space = self._both(query, reference)
         return Across(rows, others, space.above(threshold, len(rows.keys)))
 
@@ -73,7 +73,7 @@ class TfidfCosineStrategy(_SpaceStrategy):
 
     Words are sequences of letters, digits and underscores, including one-letter words. A text
     without words is represented by its characters, and a text with fewer words than the shortest
-    n-gram is a single n-gram. Document frequencies are those of the given rows (query and reference
+    n-gram is a single n-gram. Document frequencies are computed over all rows (query and reference
     together), including copies: idf = ln((1 + n) / (1 + df)) + 1, with vectors of length 1.
 
     Parameters
@@ -81,7 +81,7 @@ class TfidfCosineStrategy(_SpaceStrategy):
     ngram_range : tuple of int, default (1, 3)
         Shortest and longest n-gram, in words.
     min_df : int or float, default 1
-        Minimum number or share of rows that contain an n-gram.
+        Minimum number or fraction of rows that contain an n-gram.
     lowercase : bool, default True
         Whether to compare in lower case.
 
@@ -153,7 +153,7 @@ class ExactNormalizedHashStrategy(JoinStrategy):
         return distinct(map(normalize_text_for_dedup, texts) if self.normalize else texts)
 
     def within(self, texts: list[str], threshold: float, wanted: Wanted = "pairs") -> Within:
-        """Return no pairs, because distinct texts are never similar."""
+        """Return no pairs; distinct texts are never similar."""
         return Within(self._distinct(texts), ())
 
     def across(
@@ -163,7 +163,7 @@ class ExactNormalizedHashStrategy(JoinStrategy):
         threshold: float,
         kinds: IntArray | None = None,
     ) -> Across:
-        """Return no pairs, because the caller pairs equal texts of both lists."""
+        """Return no pairs; the caller pairs equal texts."""
         return Across(self._distinct(query), self._distinct(reference), ())
 
     def _neighbours_within(self, texts: list[str], k: int) -> tuple[Distinct, Neighbours]:
@@ -178,13 +178,13 @@ class ExactNormalizedHashStrategy(JoinStrategy):
 
 
 def _no_neighbours(rows: Distinct) -> Neighbours:
-    """Return no neighbours, because the caller finds equal texts."""
+    """Return no neighbours; the caller finds equal texts."""
     return ((np.empty(0, np.int64), np.empty(0)) for _ in rows.keys)
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingCosineStrategy(_SpaceStrategy):
-    """Cosine of embeddings from any function, exact and complete; negative cosines count as 0.
+    """Cosine of embeddings, exact and complete; negative cosines count as 0.
 
     Parameters
     ----------

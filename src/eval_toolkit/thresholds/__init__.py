@@ -1,4 +1,4 @@
-"""Selection of operating thresholds over all distinct scores, and their metrics."""
+"""Threshold selection over all distinct scores, and metrics at the selected thresholds."""
 
 from typing import TYPE_CHECKING
 

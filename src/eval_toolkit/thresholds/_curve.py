@@ -1,4 +1,4 @@
-"""Rates at each distinct score, and labels of targets; used by the selectors."""
+"""Helpers of the selectors: rates at each distinct score, and names of targets."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,8 +12,8 @@ from eval_toolkit.metrics.ranking import ranked
 def thresholds_of(y_true: ArrayLike, y_score: ArrayLike, criterion: str) -> ScoreGroups:
     """Return cumulative counts at every distinct score, highest first; requires both classes.
 
-    No threshold is dropped: removing collinear points of the ROC curve, as plots do, can lose the
-    best feasible threshold when scores are tied.
+    Collinear points of the ROC curve are kept: with tied scores, the best feasible threshold may be
+    one of them.
     """
     return ranked(y_true, y_score, None, f"threshold selection by {criterion}")
 
@@ -32,7 +32,7 @@ def most_recall(groups: ScoreGroups, allowed: IntArray) -> int:
     """Return the feasible threshold with the largest recall; the smallest FPR breaks ties.
 
     False positives never decrease as the threshold falls, so the highest threshold with the largest
-    recall has the fewest. A lower one would only add false positives.
+    recall has the fewest.
     """
     return int(allowed[np.argmax(groups.tp[allowed])])
 

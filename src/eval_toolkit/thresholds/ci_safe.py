@@ -1,4 +1,4 @@
-"""Thresholds whose confidence bounds satisfy given limits."""
+"""Selection of thresholds whose confidence bounds satisfy limits."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ _LIMITS = {
     "min_recall": "recall_below_min",
     "min_recall_ci_lower": "recall_ci_lower_below_min",
 }
-"""Limits, each with the reason for rejecting a candidate that violates it."""
+"""Limits, with the rejection reason for candidates that violate them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class _Candidates:
     recall: FloatArray
     recall_bounds: tuple[FloatArray, FloatArray]
     broken: dict[str, BoolArray]
-    """Candidates that violate a limit, by rejection reason; only for the limits given."""
+    """Candidates that violate a limit, by rejection reason."""
 
     @property
     def accepted(self) -> BoolArray:
@@ -82,7 +82,7 @@ class _Candidates:
 
 @dataclass(frozen=True, slots=True)
 class CISafeThresholdSelector:
-    """Selector of the threshold with the largest recall within limits on rates and Wilson bounds.
+    """Select the threshold with the largest recall within limits on rates and Wilson bounds.
 
     Attributes
     ----------
@@ -93,19 +93,19 @@ class CISafeThresholdSelector:
     confidence : float, default 0.95
         Two-sided confidence level of the Wilson intervals.
     criterion : str, default "ci_safe"
-        Name; must be unique if several such selectors are used.
+        Name of the selector; must be unique.
     metadata : mapping
         Additional information, stored with the selected operating point.
 
     Raises
     ------
     InvalidInputError
-        If no limit is given, or one lies outside [0, 1].
+        If no limit is given, or a limit is outside [0, 1].
 
     Notes
     -----
-    The bounds are valid for a threshold fixed in advance. The selected threshold was chosen on the
-    same rows, so validate it on other rows before relying on the limits.
+    The bounds are valid for a threshold fixed in advance. Because the threshold is selected on the
+    same rows, validate it on other rows before relying on the limits.
 
     Examples
     --------
@@ -132,7 +132,7 @@ class CISafeThresholdSelector:
 
     @property
     def constraints(self) -> dict[str, float]:
-        """The limits that were given, by name."""
+        """The specified limits, by name."""
         given = {name: getattr(self, name) for name in _LIMITS}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -211,7 +211,7 @@ class CISafeThresholdSelector:
         y_score : array-like of shape (n,)
             Scores; higher means more positive.
         bootstrap_selected : bool, default False
-            Whether to add bootstrap intervals of recall and FPR at the selected threshold, held
+            Whether to add bootstrap intervals for recall and FPR at the selected threshold, held
             fixed.
         n_resamples : int, default 1000
             Number of bootstrap resamples.

@@ -119,7 +119,7 @@ class OperatingPointSpec:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FittedOperatingPoint(Displayed):
-    """Threshold with its selection rule and the data it was selected on.
+    """Threshold with its selection rule and provenance.
 
     Examples
     --------
@@ -228,7 +228,7 @@ def apply_operating_points(
     y_true : array-like of shape (n,)
         Labels, 0 or 1; a single class is allowed.
     y_score : array-like of shape (n,)
-        Scores of the scorer for which the thresholds were selected.
+        Scores of the same scorer.
     fitted : mapping of str to FittedOperatingPoint
         Operating points from `fit_operating_points`.
     applied_to_slice : str
@@ -310,7 +310,7 @@ def headline_metrics(
     strata: ArrayLike | None = None,
     assumed_priors: Sequence[float] = DEFAULT_ASSUMED_PRIORS,
 ) -> dict[str, Any]:
-    """Return headline metrics without intervals as a dict.
+    """Return headline metrics, without intervals, as a dict.
 
     Parameters
     ----------
@@ -379,7 +379,7 @@ def headline_metrics(
 def _one_class(
     labels: BoolArray, scores: FloatArray, strata: ArrayLike | None, priors: list[float]
 ) -> dict[str, Any]:
-    """Return the headline metrics that are defined for a single class; others are marked skipped."""
+    """Return the headline metrics for a single class; undefined metrics are marked skipped."""
     label = int(labels[0])
     note = f"all {len(labels)} rows have label {label}; ranking and thresholds need both classes"
     headline: dict[str, Any] = {

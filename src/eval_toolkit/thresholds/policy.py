@@ -1,4 +1,4 @@
-"""Threshold selection, and metadata of the selection policy."""
+"""Threshold selection and metadata of the selection policy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -80,7 +80,7 @@ class ThresholdPolicyMetadata(Displayed):
     claim_enabled : bool, default False
         Whether the threshold may be used in claims.
     notes : str
-        Further notes.
+        Additional notes.
 
     Raises
     ------

@@ -26,7 +26,7 @@ from eval_toolkit.thresholds._curve import (
 
 @dataclass(frozen=True, slots=True)
 class MaxF1Selector:
-    """Selector of the threshold with the highest F1; the lowest one in case of ties.
+    """Select the threshold with the highest F1 (the lowest in case of ties).
 
     Examples
     --------
@@ -54,10 +54,9 @@ class MaxF1Selector:
 
 @dataclass(frozen=True, slots=True)
 class TargetRecallSelector:
-    """Selector of the highest threshold whose recall reaches a target; one always exists.
+    """Select the highest threshold with at least a target recall.
 
-    Among all thresholds that reach the target, it has the lowest false-positive rate and flags the
-    fewest rows.
+    Such a threshold always exists; the highest has the lowest false-positive rate.
 
     Examples
     --------
@@ -96,7 +95,7 @@ class TargetRecallSelector:
 
 @dataclass(frozen=True, slots=True)
 class TargetPrecisionSelector:
-    """Selector of the largest recall among thresholds whose precision reaches a target.
+    """Select the threshold with the largest recall at or above a target precision.
 
     Ties in recall are broken by the lowest false-positive rate, which gives the highest precision
     and the highest threshold. Precision is not monotone in the threshold, so every distinct score
@@ -148,10 +147,9 @@ class TargetPrecisionSelector:
 
 @dataclass(frozen=True, slots=True)
 class TargetFPRSelector:
-    """Selector of the largest recall among thresholds whose false-positive rate meets a limit.
+    """Select the threshold with the largest recall at or below a false-positive rate.
 
-    Ties in recall are broken by the lowest false-positive rate, hence the highest threshold: a
-    lower one would only add false positives.
+    Ties in recall are broken by the lowest false-positive rate, i.e. the highest threshold.
 
     Examples
     --------
@@ -183,7 +181,7 @@ class TargetFPRSelector:
         UndefinedMetricError
             If only one class is present.
         InfeasibleError
-            If even the highest threshold flags too many negatives.
+            If even the highest threshold exceeds the limit.
         """
         groups = thresholds_of(y_true, y_score, self.criterion)
         within = np.flatnonzero(groups.fp / groups.n_negative <= self.fpr)
@@ -198,7 +196,7 @@ class TargetFPRSelector:
 
 @dataclass(frozen=True, slots=True)
 class YoudenJSelector:
-    """Selector of the threshold with the largest TPR − FPR; the highest one in case of ties.
+    """Select the threshold with the largest TPR − FPR (the highest in case of ties).
 
     Examples
     --------
@@ -226,7 +224,7 @@ class YoudenJSelector:
 
 @dataclass(frozen=True, slots=True)
 class CostSensitiveSelector:
-    """Selector of the Bayes threshold for a cost matrix, which does not depend on the data.
+    """Select the Bayes threshold for a cost matrix, independent of the data.
 
     Examples
     --------

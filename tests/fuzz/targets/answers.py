@@ -39,7 +39,11 @@ async def _asked(data: bytes) -> None:
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     model = OpenAICompatible(
-        "m", base_url=f"http://127.0.0.1:{port}/v1", max_tries=1, timeout_s=2.0
+        "m",
+        base_url=f"http://127.0.0.1:{port}/v1",
+        max_tries=1,
+        timeout_s=2.0,
+        total_timeout_s=1.0,  # a server may ask for waits of minutes
     )
     refusals: list[EvalToolkitError] = []
     turns = (Message("user", "2 + 2?"),)

@@ -6,7 +6,7 @@ from tests.fuzz.target import Target, command, each
 
 from eval_toolkit.models import load_model
 from eval_toolkit.models.loading import full_name, model_spec
-from eval_toolkit.models.prices import Spending, money, read_prices
+from eval_toolkit.models.prices import Spending, cost_of, money, read_prices
 from eval_toolkit.models.servers import the_server, user_server
 from eval_toolkit.plugins import making, read_from
 
@@ -46,8 +46,7 @@ def _answers(folder: Path, name: str) -> None:
 def _prices(folder: Path, name: str) -> None:
     found = read_prices(folder / name)
     for model in ("gpt-4o", "other"):
-        into, out = found.of(model) or (0.0, 0.0)
-        money((into * 1234 + out * 56) / 1e6, found.currency)
+        money(cost_of(found.of(model) or (0.0, 0.0), 1234, 56, 12, 3), found.currency)
         spending = Spending(1.0, found.currency)
         with user_server({"base_url": "http://localhost:1/v1"}, prices=found, spending=spending):
             each(lambda model=model: load_model(f"openai:{model}"))

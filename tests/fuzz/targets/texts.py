@@ -11,7 +11,7 @@ import numpy as np
 from tests.fuzz.target import BrokenError, Target, each
 
 from eval_toolkit.cli._models import read_arguments
-from eval_toolkit.cli._names import selector
+from eval_toolkit.cli._threshold_selectors import selector
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import Grade, available_graders, load_grader
 from eval_toolkit.graders.stored import grader_of_version

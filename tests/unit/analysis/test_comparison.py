@@ -634,7 +634,7 @@ def test_a_part_that_failed_wholly_keeps_its_row(tmp_path):
     other = {"right": ["ok"] * 10 + ["error"] * 3 + ["ok"] * 47}
     c = part_run(tmp_path, "c", [1.0, 0.0] * 30, THREE, status=other)
     said = compare_runs(b, c).without_value[0]
-    assert "10 units have no value in A and 3 others none in B" in said
+    assert "10 units have no value in A and 3 others have none in B" in said
 
 
 def test_parts_that_one_run_has_and_parts_without_records(tmp_path):

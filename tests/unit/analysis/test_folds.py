@@ -130,7 +130,7 @@ def test_scores_of_several_seeds_are_not_averaged(tmp_path):
     cell = compare_runs(a, b)["test", "m", "brier"]
     assert (cell.status, cell.value_a, cell.delta) == ("skipped", None, None)
     assert cell.reason == (
-        "the runs have different folds, and rows have several out-of-fold scores, which cannot be pooled; use the same splitter and seeds for both runs"
+        "the runs have different folds, and rows have several out-of-fold scores each, which cannot be pooled; use the same splitter and seeds for both runs"
     )
 
 

@@ -225,7 +225,7 @@ def test_a_run_of_ours_is_compared_with_a_log(tmp_path: Path) -> None:
     result = compare_runs(a, b)
     assert only(result).n_units == 30
     assert result.version_changes == {}
-    assert result.notes[0].startswith("A was made by eval-toolkit and B was made by lm-eval:")
+    assert result.notes[0].startswith("A was created by eval-toolkit and B was created by lm-eval:")
 
 
 class TestOwnRuns:

@@ -164,8 +164,8 @@ def test_blocks_of_either_age_are_valid(block):
 @each(
     ("block", "problem"),
     [
-        ({"pr_auc": "0.8"}, "pr_auc: '0.8' is a number written as text"),
-        ({"pr_auc": " NaN"}, "pr_auc: ' NaN' is a number written as text"),
+        ({"pr_auc": "0.8"}, "pr_auc: '0.8' is a number written as a string"),
+        ({"pr_auc": " NaN"}, "pr_auc: ' NaN' is a number written as a string"),
         (
             {"pr_auc": {"value": None, "status": "ok"}},
             "pr_auc → value: None is not of type 'number'",
@@ -200,11 +200,11 @@ def test_by_slice_is_really_typed(block, problem):
         ({"a.b": 3}, "by_slice → a.b: 3 is not of type 'object'"),
         (
             {"dev": {"by_scorer": {}, "strata": {"p": {"by_scorer": {"m": {"f1": "1"}}}}}},
-            "by_slice → dev → strata → p → by_scorer → m → f1: '1' is a number written as text",
+            "by_slice → dev → strata → p → by_scorer → m → f1: '1' is a number written as a string",
         ),
         (
             {"dev": {"by_scorer": {}, "parts": {"language=de": {"by_scorer": {"m": {"f1": "1"}}}}}},
-            "by_slice → dev → parts → language=de → by_scorer → m → f1: '1' is a number written as text",
+            "by_slice → dev → parts → language=de → by_scorer → m → f1: '1' is a number written as a string",
         ),
         (
             {"dev": {"by_scorer": {}, "paired_diffs": {"b_minus_a": {"delta": "x"}}}},

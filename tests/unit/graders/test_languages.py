@@ -30,7 +30,7 @@ def test_sentences_that_are_known():
 def test_no_letters_no_language(text):
     assert detect_language(text) is None
     grade = LanguageMatch("de").grade(Completion(text))["language_match"]
-    assert (grade.status, grade.reason) == ("skipped", "the language of the text is unknown")
+    assert (grade.status, grade.reason) == ("skipped", "the language of the response is unknown")
 
 
 @each("code", SENTENCES)
@@ -108,7 +108,7 @@ def test_either_side_without_a_language_is_skipped():
     assert (
         "question" in grader.grade(asked("1 + 1?", SENTENCES["de"]))["language_consistency"].reason
     )
-    assert "text" in grader.grade(asked(SENTENCES["de"], "2"))["language_consistency"].reason
+    assert "response" in grader.grade(asked(SENTENCES["de"], "2"))["language_consistency"].reason
 
 
 def test_the_text_as_the_model_gave_it():

@@ -139,7 +139,7 @@ class TestCells:
         assert cell["status"] == "ok"
         assert "ci" not in cell
         assert re.fullmatch(
-            r"no interval: 2 (posi|nega)tive rows; an interval of pr_auc needs at least 3 of each class",
+            r"no interval: 2 (posi|nega)tive rows; an interval for pr_auc needs at least 3 of each class",
             cell["reason"],
         )
 

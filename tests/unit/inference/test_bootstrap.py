@@ -149,7 +149,7 @@ def test_what_a_bootstrap_by_name_says():
     assert ci.ci_low < ci.point_estimate < ci.ci_high
     assert (ci.confidence, ci.n_resamples, ci.method) == (0.95, 1000, "BCa")
     assert (ci.n_undefined, ci.n_units, ci.n_groups) == (0, N, N)
-    assert ci.reason == "25 rows of one class: bootstrap intervals may cover less than their level"
+    assert ci.reason == "25 rows of one class: bootstrap coverage may be below the nominal level"
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
@@ -538,7 +538,7 @@ def test_bca_that_does_not_exist_is_percentile_with_a_reason():
     assert ci.reason.startswith("BCa is unreliable: nearly all resamples lie on one side")
     assert (ci.ci_low, ci.ci_high) == (percentile.ci_low, percentile.ci_high)
     assert percentile.reason == (
-        "10 rows of one class: bootstrap intervals may cover less than their level"
+        "10 rows of one class: bootstrap coverage may be below the nominal level"
     )
     by_default = bootstrap_ci(y, s, n_distinct, n_resamples=200)
     assert by_default.method == "bootstrap SE, t"  # of ten rows of a class
@@ -590,7 +590,7 @@ def test_many_undefined_draws_are_stratified(method):
 def test_fewer_than_three_positives_are_too_few(metric, method, n_positive):
     """BCa covered 63 % at two positives."""
     y, s = rare(n_positive)
-    message = f"{n_positive} positive rows?; an interval of .* needs at least 3 of each class"
+    message = f"{n_positive} positive rows?; an interval for .* needs at least 3 of each class"
     with pytest.raises(UndefinedMetricError, match=message):
         bootstrap_ci(y, s, metric, method=method, n_resamples=64)
 
@@ -599,7 +599,7 @@ def test_positives_of_one_group_have_no_interval():
     """Groups are the units; with the positives in one of 12 groups there is no interval."""
     y, groups = np.repeat([1, 0], [5, 55]), np.arange(60) // 5
     s = np.random.default_rng(3).random(60)
-    message = r"1 positive groups \(effective number\); an interval of roc_auc needs at least 3"
+    message = r"1 positive groups \(effective number\); an interval for roc_auc needs at least 3"
     with pytest.raises(UndefinedMetricError, match=message):
         bootstrap_ci(y, s, roc_auc, groups=groups)
 
@@ -641,7 +641,7 @@ def test_cluster_interval():
 
 def test_a_caution_about_few_groups_counts_groups():
     ci = bootstrap_ci(Y, S, roc_auc, groups=GROUPS, method="percentile")
-    assert re.fullmatch(r"\d+\.?\d* groups of one class: bootstrap intervals .*", ci.reason)
+    assert re.fullmatch(r"\d+\.?\d* groups of one class: bootstrap coverage .*", ci.reason)
 
 
 def test_clusters_never_lose_a_class():

@@ -19,7 +19,7 @@ from eval_toolkit.inference.calibration_statistics import (
     EqualWidthError,
     SmoothError,
 )
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.statistics import statistic_for
 
 RNG = np.random.default_rng(16)

@@ -17,10 +17,10 @@ from eval_toolkit._internal.kernel import LANES
 from eval_toolkit.analysis import compare_records
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference import Block, Columns, ColumnStatistic, Needs, Term
-from eval_toolkit.inference.assemble import bootstrap_problem
-from eval_toolkit.inference.engine import Problem, delete_blocks, replicate
+from eval_toolkit.inference.bootstrap_intervals import bootstrap_problem
 from eval_toolkit.inference.intervals import percentile_interval
 from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan, two_level_plan
+from eval_toolkit.inference.resampling import Problem, delete_blocks, replicate
 from eval_toolkit.inference.statistics import RocAuc
 from eval_toolkit.scorecards import Records, summarise
 

@@ -268,7 +268,9 @@ def distance(y, s):
 def test_many_undefined_draws_are_stratified():
     y = np.arange(60) < 2
     a, b = np.arange(60) / 60, 0.3 + 0.4 * y
-    with pytest.raises(UndefinedMetricError, match="2 positive rows; an interval of roc_auc needs"):
+    with pytest.raises(
+        UndefinedMetricError, match="2 positive rows; an interval for roc_auc needs"
+    ):
         paired_bootstrap_diff(y, a, b, roc_auc)
     three = np.arange(60) < 3
     diff = paired_bootstrap_diff(three, a, b, distance, method="percentile")

@@ -13,14 +13,14 @@ from tests.support.each import each
 from eval_toolkit import metrics
 from eval_toolkit._internal.kernel import LANES, using
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
-from eval_toolkit.inference import engine
+from eval_toolkit.inference import resampling
 from eval_toolkit.inference.calibration_statistics import (
     EqualMassError,
     EqualWidthError,
     SmoothError,
 )
 from eval_toolkit.inference.column_statistics import CallableStatistic
-from eval_toolkit.inference.engine import MAX_DELETE_BLOCKS, Problem, delete_blocks, replicate
+from eval_toolkit.inference.columns import Columns
 from eval_toolkit.inference.plans import (
     groups_in_strata_plan,
     groups_plan,
@@ -29,7 +29,7 @@ from eval_toolkit.inference.plans import (
     rows_plan,
     two_level_plan,
 )
-from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.resampling import MAX_DELETE_BLOCKS, Problem, delete_blocks, replicate
 from eval_toolkit.inference.statistics import (
     BRIER,
     LOG_LOSS,
@@ -380,7 +380,7 @@ def processes():
 
 @pytest.mark.parametrize("plan", ["rows", "label-groups, 0 fixed", "two-level"])
 def test_threads_give_the_same_bits(monkeypatch, plan):
-    monkeypatch.setattr(engine, "_CHUNK_ROWS", 1)
+    monkeypatch.setattr(resampling, "_CHUNK_ROWS", 1)
     expected = replicate(problem(FAST, plan, [SCORES, OTHER]), 500).tobytes()
     for n_threads in (1, 2, 4):
         with ThreadPoolExecutor(n_threads) as pool:
@@ -391,7 +391,7 @@ def test_threads_give_the_same_bits(monkeypatch, plan):
 
 @pytest.mark.parametrize("plan", ["rows", "groups", "two-level"])
 def test_processes_give_the_same_bits(monkeypatch, processes, plan):
-    monkeypatch.setattr(engine, "_CHUNK_ROWS", 1)
+    monkeypatch.setattr(resampling, "_CHUNK_ROWS", 1)
     expected = replicate(problem(FAST, plan), 500)
     parallel = replicate(problem(FAST, plan), 500, executor=processes)
     assert parallel.tobytes() == expected.tobytes()
@@ -404,7 +404,7 @@ def test_any_chunk_size_gives_the_same_bits(monkeypatch, chunk_rows, n_tasks):
     What makes one task alone is done in place.
     """
     expected = replicate(problem(FAST), 500)
-    monkeypatch.setattr(engine, "_CHUNK_ROWS", chunk_rows)
+    monkeypatch.setattr(resampling, "_CHUNK_ROWS", chunk_rows)
     executor = Recording()
     assert replicate(problem(FAST), 500, executor=executor).tobytes() == expected.tobytes()
     assert executor.n_tasks == n_tasks

@@ -147,7 +147,7 @@ class TestPartialAuc:
         assert cell.status == "ok"
         assert cell.ci is None
         assert cell.reason == (
-            "no interval: 2 negative rows up to a false-positive rate of 0.1; an interval of "
+            "no interval: 2 negative rows up to a false-positive rate of 0.1; an interval for "
             "roc_auc_max_fpr_0.1 needs at least 3 of each class"
         )
         y, scores = _rows(30, 9, 2.0)

@@ -205,7 +205,7 @@ class TestRecords:
         assert parts.levels["prompt"] == 3
 
     def test_what_is_not_there(self) -> None:
-        with pytest.raises(MissingColumnError, match="no column 'rewards'"):
+        with pytest.raises(MissingColumnError, match="no numeric column 'rewards'"):
             variance_study(self.records(), "rewards")
         with pytest.raises(MissingColumnError, match="no slice 'seed'"):
             variance_study(self.records(), "reward", factors=["seed"])

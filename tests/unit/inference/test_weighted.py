@@ -156,7 +156,7 @@ def test_too_few_effective_rows_of_a_share_and_of_a_mean() -> None:
     weights[0] = 1000.0
     y = np.arange(40) % 2
     for metric in (op.op_accuracy(0.5), ms.brier):
-        with pytest.raises(UndefinedMetricError, match="effective rows; an interval of"):
+        with pytest.raises(UndefinedMetricError, match="effective rows; an interval for"):
             weighted_ci(y, np.linspace(0, 1, 40), metric, sample_weight=weights)
 
 

@@ -305,7 +305,7 @@ def test_labels_that_need_no_map(tmp_path, labels, expected):
         (
             "a,0\n,1\n",
             {},
-            "x.csv: row 2: 'text' is empty; pass missing_text='' to read it as an empty text",
+            "x.csv: row 2: 'text' is empty; pass missing_text='' to read it as an empty string",
         ),
     ],
 )

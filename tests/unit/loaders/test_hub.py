@@ -183,7 +183,9 @@ def test_the_hub_gives_hashes(hub):
 
 @pytest.mark.filterwarnings("default")
 def test_no_answer_degrades_with_a_warning(hub):
-    with pytest.warns(RuntimeWarning, match=r"org/none: the hub gave no metadata .*lists no files"):
+    with pytest.warns(
+        RuntimeWarning, match=r"org/none: the hub returned no metadata .*lists no files"
+    ):
         described = HFDatasetsLoader("org/none").describe()
     assert described["distribution"] == []
     assert (

@@ -107,7 +107,7 @@ def test_a_download_is_verified_cached_and_repaired(server, manifest, tmp_path):
 
 def test_wrong_bytes_are_refused_and_not_kept(server, manifest, tmp_path):
     path = manifest(demo={"url": f"{server.base}/a.csv", "sha256": "0" * 64})
-    with pytest.raises(ArtifactError, match=f"sha256 is {DIGEST} but the manifest says 000"):
+    with pytest.raises(ArtifactError, match=f"sha256 is {DIGEST} but the manifest states 000"):
         ood_dataset_from_manifest(path, cache_dir=tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
 
@@ -147,7 +147,7 @@ def test_names_that_do_not_tell_the_format_and_redirects(server, manifest, tmp_p
         assert len(ood_dataset_from_manifest(path, cache_dir=cache)) == 3
     path = manifest(demo={"url": f"{server.base}/download", "sha256": DIGEST})
     with pytest.raises(
-        InvalidInputError, match=r"slice 'demo': .*cannot tell the format .*, or pass `format`"
+        InvalidInputError, match=r"slice 'demo': .*cannot infer the format .*, or pass `format`"
     ):
         ood_dataset_from_manifest(path, cache_dir=cache)
 

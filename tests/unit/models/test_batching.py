@@ -156,3 +156,24 @@ def test_several_event_loops_at_once() -> None:
     for thread in threads:
         thread.join(600)
     assert found == {s: [2 * n for n in range(s, s + 20)] for s in (100, 200, 300)}
+
+
+def test_answers_that_are_ready_are_delivered_before_the_batch_ends() -> None:
+    delivered = threading.Event()
+
+    def run(numbers: list[int]) -> Sequence[int | Exception]:
+        batcher.settle({1: 20, 2: ValueError("no")})
+        assert delivered.wait(600), "the rest of the batch waits for the early answers"
+        return [10 * number for number in numbers]
+
+    batcher: Batcher[int, int] = Batcher(run)
+
+    async def early_ones() -> list[object]:
+        late, *early = (asyncio.ensure_future(batcher.submit(number)) for number in (1, 2, 3))
+        found = await asyncio.gather(*early, return_exceptions=True)
+        assert not late.done()
+        delivered.set()
+        return [await late, *found]
+
+    first, second, third = asyncio.run(early_ones())
+    assert (first, second, str(third)) == (10, 20, "no")

@@ -42,8 +42,9 @@ def test_a_tokenizer_without_a_template_does_not_chat(template: str | None) -> N
         bos_token_id, eos_token_id, all_special_ids = 0, 1, (0, 1)
         chat_template = template
 
-        def __call__(self, text: str, **options: object) -> SimpleNamespace:
-            return SimpleNamespace(input_ids=[5 for _ in text])
+        def __call__(self, text: str | list[str], **options: object) -> SimpleNamespace:
+            one = [5 for _ in text]
+            return SimpleNamespace(input_ids=one if isinstance(text, str) else [one])
 
     model = HuggingFaceModel("t", tokenizer=Tokenizer(), model=object())
     assert model.speaks_chat is (template is not None)
@@ -55,7 +56,18 @@ def test_a_tokenizer_without_a_template_does_not_chat(template: str | None) -> N
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dtype": "int8"}, "`dtype` is 'int8'; choose one of 'float32', 'float16', 'bfloat16'"),
+        (
+            {"dtype": "int8"},
+            "`dtype` is 'int8'; choose one of 'auto', 'float32', 'float16', 'bfloat16'",
+        ),
+        (
+            {"quantization": "int3"},
+            "`quantization` is 'int3'; choose one of 'int8', 'int4'",
+        ),
+        (
+            {"tokenizer": object(), "model": object(), "attention": "eager"},
+            "`attention` is for weights that are loaded; omit it with `model`",
+        ),
         ({"batch_size": 0}, "`batch_size` is 0; it must be at least 1"),
         ({"max_tokens": 0}, "`max_tokens` is 0; it must be at least 1"),
         ({"context_length": 0}, "`context_length` is 0; it must be at least 1"),

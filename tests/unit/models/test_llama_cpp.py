@@ -11,7 +11,7 @@ from tests.support.model_fixture import ask, tiny_metadata, tiny_weights, write_
 
 from eval_toolkit.errors import InvalidInputError, MissingExtraError, ModelError
 from eval_toolkit.models.llama_cpp import LlamaCppModel, LlamaCppServer
-from eval_toolkit.models.llama_cpp.engine import _checked
+from eval_toolkit.models.llama_cpp.engine import Engine, _checked
 from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.protocols import Model
@@ -88,6 +88,47 @@ def test_parts_of_characters_are_scored(model: LlamaCppModel) -> None:
     [answer] = ask(model, LoglikelihoodRequest("Hello in Chinese is", ("你", " hello")))
     assert answer.n_tokens[0] > 1
     assert np.isfinite(answer.loglikelihoods).all()
+
+
+def test_likely_choices_are_scored_in_one_step(
+    model: LlamaCppModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[Any] = []
+    complete = Engine.complete
+
+    def counted(self: Engine, ids: Any, **options: Any) -> Any:
+        steps.append(options.get("logit_bias"))
+        return complete(self, ids, **options)
+
+    monkeypatch.setattr(Engine, "complete", counted)
+    [four] = ask(
+        model, LoglikelihoodRequest("The capital of France is", (" Paris", " a", " the", " in"))
+    )
+    assert len(steps) == 2, "the prompt, and one forced token"
+    alone = [
+        ask(model, LoglikelihoodRequest("The capital of France is", (choice,)))[0]
+        for choice in four.choices
+    ]
+    assert [one.loglikelihoods[0] for one in alone] == list(four.loglikelihoods)
+    assert [one.is_greedy[0] for one in alone] == list(four.is_greedy)
+
+
+def test_several_slots_answer_at_once(model: LlamaCppModel, embedded_weights: Path) -> None:
+    """The same within rounding: concurrent requests share batches."""
+    several = LlamaCppModel(embedded_weights, n_ctx=96, slots=3)
+    assert several.concurrency == 12
+    prompts = [f"The capital of {land} is" for land in CAPITALS]
+    scored = [LoglikelihoodRequest(prompt, CITIES) for prompt in prompts]
+    made = [GenerateRequest(prompt, max_tokens=4) for prompt in prompts]
+    long = GenerateRequest(" one" * 96)
+    *answers, refused = ask(several, *scored, *made, long)
+    alone = ask(model, *scored, *made)
+    for one, other in zip(answers[:4], alone[:4], strict=True):
+        assert one.loglikelihoods == pytest.approx(other.loglikelihoods, abs=0.3)
+    assert [one.text for one in answers[4:]] == [one.text for one in alone[4:]]
+    assert refused.kind == "too_long", "a request that fails affects no other"
+    assert several.describe()["slots"] == 3
+    assert "slots" not in model.describe()
 
 
 def test_rolling_equals_scoring_after_the_first_token(model: LlamaCppModel) -> None:
@@ -224,6 +265,7 @@ def test_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ({"threads": 0}, "`threads` is 0; it must be at least 1"),
         ({"n_ctx": -1}, "`n_ctx` is -1; it must be at least 0"),
         ({"max_tokens": 0}, "`max_tokens` is 0; it must be at least 1"),
+        ({"slots": 0}, "`slots` is 0; it must be at least 1"),
     ],
 )
 def test_arguments_are_checked(options: dict[str, int], message: str) -> None:

@@ -64,7 +64,6 @@ class TestRequests:
             ({"prompt": "x", "temperature": math.inf}, r"is inf; it must lie in \[0, inf\)"),
             ({"prompt": "x", "temperature": True}, "`temperature` must be a number, got True"),
             ({"prompt": "x", "temperature": "x"}, "`temperature` must be a number, got 'x'"),
-            ({"prompt": "x", "temperature": None}, "`temperature` must be a number, got None"),
             ({"prompt": "x", "top_p": 0.0}, r"`top_p` is 0.0; it must lie in \(0, 1\]"),
             ({"prompt": "x", "top_p": "a"}, "`top_p` must be a number, got 'a'"),
             ({"prompt": "x", "top_p": True}, "`top_p` must be a number, got True"),
@@ -154,7 +153,7 @@ class TestResponses:
             RawLoglikelihood([-1.0], ["a", "b"])
         with pytest.raises(InvalidInputError, match=r"loglikelihoods\[0\] is nan"):
             RawLoglikelihood([math.nan], ["a"])
-        with pytest.raises(InvalidInputError, match="do not contain the same texts"):
+        with pytest.raises(InvalidInputError, match="do not contain the same strings"):
             RawLoglikelihood({"a": -1.0}, ["b"])
         with pytest.raises(InvalidInputError, match="`n_tokens` has 2 numbers"):
             RawLoglikelihood([-1.0], ["a"], n_tokens=[1, 2])
@@ -202,7 +201,7 @@ class TestResponses:
             ),
             (
                 lambda: RawLoglikelihood({"a": -1}, n_tokens={"b": 1}),
-                "do not contain the same texts",
+                "do not contain the same strings",
             ),
             (lambda: Usage(completion_tokens=-1), "`completion_tokens` is -1; it must be at least"),
             (lambda: Usage(prompt_tokens=None), "`prompt_tokens` must be an integer, got None"),

@@ -46,7 +46,7 @@ def test_a_mapping_knows_texts_conversations_and_the_last_question():
         generate(ScriptedModel({"a": "b"}, name="parrot"), TALK)
     assert (
         str(caught.value)
-        == "parrot was asked 'Capital of Italy?': there is no answer for this prompt"
+        == "parrot was queried with 'Capital of Italy?': there is no answer for this prompt"
     )
     assert not caught.value.fatal
 
@@ -97,14 +97,14 @@ def test_numbers_by_place_by_name_and_as_a_whole():
     ],
 )
 def test_what_has_no_numbers_is_refused(answers, message):
-    with pytest.raises(ModelError, match=f"scripted was asked 'Italy:': {message}"):
+    with pytest.raises(ModelError, match=f"scripted was queried with 'Italy:': {message}"):
         score(ScriptedModel(answers))
 
 
 def test_one_text_for_everything_stops_a_run_of_log_likelihoods_at_once():
     model = ScriptedModel("Rome", name="parrot")
     jobs = [Job(f"q{n}", 1, CHOICES) for n in range(5)]
-    with pytest.raises(ModelError, match="parrot returns one text for all requests") as caught:
+    with pytest.raises(ModelError, match="parrot returns one string for all requests") as caught:
         run_jobs(jobs, model)
     assert caught.value.kind == "unsupported"
     assert "\n" not in str(caught.value)

@@ -131,7 +131,9 @@ class TestWeights:
         monkeypatch.setattr(f"{loading}.torch_library", lambda: SimpleNamespace(float32="float32"))
         monkeypatch.setattr(f"{loading}.transformers_library", lambda: library)
         (tmp_path / "config.json").write_text("{}")
-        model: Any = named_model(f"hf:{tmp_path}", {}, origin=origin)
+        model: Any = named_model(
+            f"hf:{tmp_path}", {"device": "cpu", "dtype": "float32"}, origin=origin
+        )
         with pytest.raises(ModelError, match="no weights"):
             _ = model._module
         assert {name: given[0][name] for name in given[0] if name == "use_safetensors"} == asked
@@ -291,7 +293,7 @@ class TestOneWay:
                     *("_internal/sandbox/patterns.py", "_internal/sandbox/values.py", "_internal/sandbox/program_side.py"),
                     *("_internal/sandbox/tests_side.py", "plugins/installed.py", "report/contents.py"),
                     *("report/viewer/app.py", "integrations/exporting/writing.py", "cli/main.py"),
-                    *("integrations/importing/recognising.py", "scorecards/cells.py"),
+                    *("integrations/importing/detection.py", "scorecards/cells.py", "runs/lock.py"),
                 },
             ),
             ("imported", {"plugins/names.py", "plugins/installed.py"}),

@@ -139,7 +139,7 @@ class TestTold:
     def test_what_broke_says_where_and_why(self, rollout_run: Run, shown: Shown) -> None:
         page = shown(section_of(rollout_run))
         (broken,) = page.all("p", class_="bug")
-        assert plain(broken["text"]).startswith("Turn 1 broke: ")
+        assert plain(broken["text"]).startswith("Turn 1 ended in an error: ")
         assert HOSTILE in broken["text"]
 
     def test_a_refusal_is_told(self, rollout_run: Run) -> None:
@@ -174,8 +174,8 @@ class TestTrees:
             probe, _ = messages(card["blocks"])
             assert probe.title == "turn 1, tester, role_play"
             (branches,) = notes(card["blocks"])
-            assert branches.startswith("One of 2 branches, where the target failed first")
-            assert "it failed on 1 of them" in branches
+            assert branches.startswith("One of 2 branches, the one that failed first")
+            assert "the target failed on 1 of them" in branches
 
     def test_a_chain_has_no_other_branches(self, rollout_run: Run) -> None:
         cards = [card for cards in lists_of(rollout_run).values() for card in cards]

@@ -36,7 +36,7 @@ class TestRows:
         page = shown(section)
         shown_first = page.all("p", class_="said")[0]["text"]
         assert shown_first.startswith(
-            f"↓ No: {said} in pr_auc of good on test; first is better in roc_auc"
+            f"↓ No: {said} in PR-AUC of good on test; first is better in ROC-AUC"
         )
         (turned,) = sections(other_run, rows_run)
         assert turned.data["said"].startswith("first beats second by ")
@@ -48,10 +48,13 @@ class TestRows:
         cells = compare_runs(rows_run, other_run, n_resamples=50).cells
         (table,) = section.data["tables"]
         assert len(table.texts()) == len(cells)
+        # A phone shows the first columns only: what came out stands there.
+        at = table.header.index("metric")
+        assert table.header[at + 1 : at + 3] == ("second is", "difference")
         for row, cell in zip(table.texts(), cells, strict=True):
             told = dict(zip(table.header, row, strict=True))
             assert (told["scorer"], told["metric"]) == (cell.scorer, cell.metric)
-            assert told["difference"] == f"{cell.delta:+z.3f}"
+            assert told["difference"].partition(" ")[0] == f"{cell.delta:+z.3f}"
             assert told["second is"] == cell.verdict
         marks = [one["text"] for one in shown(section).all("span", class_="worse")]
         worse = [text for text in marks if text == "worse"]
@@ -132,7 +135,7 @@ class TestRows:
 
         assert told(*stored) == [
             f"{n} of 20 rows, at a threshold of 0.65 for 2a/rows and 0.5 for 2b/rows: "
-            "some may differ by the threshold alone."
+            "some may differ only because of the threshold."
             for n in (0, 1)
         ]
         # A threshold that one run alone holds is no way to tell them apart.
@@ -178,6 +181,7 @@ class TestSeveralRuns:
         adjusted = [low, high] if p[0] < p[1] else [high, low]
         shown = ["<0.001" if one < 0.001 else f"{min(1.0, one):.3f}" for one in adjusted]
         assert [row[5] for row in table.texts()] == shown
+        assert table.header[2:4] == ("it is", "difference")
         assert [row[0] for row in table.texts()] == ["second", "dropped"]
 
     def test_runs_of_one_name_are_told_apart(self, tmp_path: Path) -> None:
@@ -198,7 +202,7 @@ class TestRefused:
         assert "first and <alien> cannot be compared." in plain(box["text"])
         assert "bug" not in box["class"].split()
         assert not page.all("div", class_="answer")
-        assert overview.data["tables"][0].texts()[0][-1] == "not compared"
+        assert overview.data["tables"][0].texts()[0][2] == "not compared"
         assert fine.data["said"].startswith("first beats second")
 
     def test_labels_that_differ_are_no_pair(self, tmp_path: Path) -> None:
@@ -259,16 +263,53 @@ def test_tasks_show_question_and_both_answers(
     assert len(page.all("article")) == 3
 
 
+def test_macro_means_and_parts_do_not_crowd_the_answer(tmp_path: Path) -> None:
+    """The macro mean says the mean again; a part is called by its value under its column."""
+    rows = [{"q": f"{n} plus 1?", "a": str(n + 1), "at": ["low", "high"][n % 2]} for n in range(12)]
+    runs = []
+    for name, wrong in (("a", {1, 2, 3, 4, 5, 6}), ("b", {3})):
+
+        def reply(request: Any, wrong: set[int] = wrong) -> str:
+            n = int(re.findall(r"(\d+) plus", str(request.prompt))[0])
+            return "no" if n in wrong else str(n + 1)
+
+        model = ScriptedModel(reply, name="m")
+        run_task(rows, model, tmp_path / name, by="at", answer="a", prompt="{q}")
+        runs.append(Run.open(tmp_path / name))
+    (section,) = sections(*runs)
+    metrics = {cell.metric for cell in compared_runs(runs, n_resamples=50).cells}
+    assert any(name.endswith("_macro") for name in metrics)
+    assert "macro" not in section.data["said"]
+    parts = [table for table in section.data["tables"] if table.title.endswith("by subject")]
+    assert [table.header[:2] for table in parts] == [("subject", "b is")]
+    assert {row[0] for row in parts[0].texts()} == {"low", "high"}
+
+
+def test_grades_are_better_or_worse_and_not_right_or_wrong(tmp_path: Path) -> None:
+    rows = [{"q": f"{n}?", "a": "one two three"} for n in range(12)]
+    for name, words in (("a", "one"), ("b", "one two")):
+        model = ScriptedModel(lambda request, words=words: words, name="m")
+        run_task(rows, model, tmp_path / name, graders=["f1"], answer="a", prompt="{q}")
+    (section,) = sections(Run.open(tmp_path / "a"), Run.open(tmp_path / "b"))
+    assert [one["title"] for one in section.data["lists"]] == [
+        "a better, b worse",
+        "b better, a worse",
+    ]
+    assert section.data["lists"][1]["said"].startswith("12 of 12 samples")
+
+
 def test_rollouts_show_failures_by_turn(tmp_path: Path) -> None:
     """Of seeds 0 to 3 modulo 4, A growls from turn 1, 2, 3 and 4 on, B from 1, 3, 5 and 7."""
     (section,) = sections(growling(tmp_path, "a", 1), growling(tmp_path, "b", 2))
     by_turn = section.data["tables"][1]
     assert by_turn.title.startswith("failures by turn")
-    assert [row[1:3] for row in by_turn.texts()] == [
+    assert by_turn.header == ("by turn", "difference", "a", "b")
+    assert [row[2:] for row in by_turn.texts()] == [
         ["0.250", "0.250"],
         ["0.500", "0.250"],
         ["0.750", "0.500"],
     ]
+    assert by_turn.texts()[1][1].startswith("-0.250 [-")
     only_a, only_b = section.data["lists"]
     assert only_b["title"] == "b held, a failed"
     sides = only_b["rows"][0]["sides"]
@@ -347,9 +388,9 @@ class TestOneTurn:
         assert not any("without a failure" in figure.title for figure in section.data["figures"])
         table = section.data["tables"][-1]
         assert table.title == "attack_success by category"
-        told = {row[0]: row[-1] for row in table.texts()}
-        assert told["category=story"] == "better"
-        assert told["category=plain"] == "no significant difference"
+        told = {row[0]: row[1] for row in table.texts()}
+        assert told["story"] == "better"
+        assert told["plain"] == "no significant difference"
 
     def test_three_runs_have_an_answer(self, tmp_path: Path) -> None:
         runs = [self.run(tmp_path, word) for word in ("Sure.", "Well.", "Hm.")]

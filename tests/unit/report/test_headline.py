@@ -64,7 +64,7 @@ class TestRollouts:
         # One of the 8 conversations broke.
         assert data["said"].startswith("4 of 7 prompts got through [")
         assert data["how"][0].startswith("attack_success 0.571 [")
-        assert data["how"][1].startswith("It fails where words ≥ 0.5, tester static, target target")
+        assert data["how"][1].startswith("Fails if words ≥ 0.5, tester static, target target")
 
     def test_what_broke_has_one_name(self, rollout_run: Run, shown: Shown) -> None:
         header = [plain(one["text"]) for one in shown(section_of(rollout_run)).all("th")]
@@ -167,8 +167,18 @@ class TestRows:
         assert header == ["metric", *section.data["scorers"], "n"]
         # The better one is named first.
         assert section.data["said"].startswith("good: catches ")
-        assert section.data["how"][0].startswith("pr_auc: good 0.")
+        assert section.data["how"][0].startswith("PR-AUC: good 0.")
         assert ", bad 0." in section.data["how"][0]
+
+    def test_a_column_of_nothing_but_ok_is_marked_for_narrow_screens(
+        self, tmp_path: Path, shown: Shown
+    ) -> None:
+        fine = {"roc_auc": {"value": 0.75, "status": "ok"}}
+        skipped = {"value": None, "status": "skipped", "reason": "one class only"}
+        for name, cells in (("fine", fine), ("not", {**fine, "pr_auc": skipped})):
+            run = written_rows(tmp_path / name, [0, 1], [0.2, 0.8], cells=cells)
+            (table,) = shown(section_of(run)).all("table", class_="metrics")
+            assert ("all-ok" in table["class"].split()) == (name == "fine")
 
     def test_errors_are_bugs_and_skipped_is_quiet(self, tmp_path: Path, shown: Shown) -> None:
         cells = {
@@ -179,7 +189,7 @@ class TestRows:
         run = written_rows(tmp_path, [0, 1], [0.2, 0.8], cells=cells)
         section = section_of(run)
         page = shown(section)
-        assert section.data["how"][0] == "roc_auc 0.750"
+        assert section.data["how"][0] == "ROC-AUC 0.750"
         assert "bug" in page.all("div", class_="answer")[0]["class"]
         (row,) = page.all("tr", class_="has-error")
         assert "ZeroDivisionError" in row["text"]
@@ -201,7 +211,7 @@ class TestRows:
         by_scorer = {name: cells[name] for name in order}
         run = stored(tmp_path, {"val": by_scorer, "test": by_scorer})
         section = section_of(run)
-        assert section.data["said"] == "pr_auc on test: good 0.700, bad 0.500"
+        assert section.data["said"] == "PR-AUC on test: good 0.700, bad 0.500"
         assert section.data["how"][0].startswith("good on test")
         assert section.notes == ["broken: failed with an exception, which may be a bug"]
         page = shown(section)

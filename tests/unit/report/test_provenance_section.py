@@ -90,7 +90,7 @@ def test_files_with_their_hashes(judged_run: Run) -> None:
 
 def test_task_models_judges_and_usage(judged_run: Run) -> None:
     facts = facts_of(judged_run)
-    assert facts["The run"]["kind"] == "a task put to a model"
+    assert facts["The run"]["kind"] == "an evaluation of a model on a task"
     assert facts["The run"]["configuration"] == judged_run.manifest["config_hash"]
     assert facts["The run"]["seeds"] == "run 42"
     assert {"adder", "judge correctness"} <= set(facts["Models"])
@@ -98,6 +98,15 @@ def test_task_models_judges_and_usage(judged_run: Run) -> None:
     assert "12 requests" in facts["Usage"]["counts"]
     assert facts["Usage"]["judge correctness"].startswith("11 requests")
     assert facts["Data"]["items"].endswith(judged_run.manifest["item_set_hash"])
+
+
+@pytest.mark.parametrize(
+    ("prompt", "said"), [(0, "not reported by the model"), (12, "12 in prompts, 0 in answers")]
+)
+def test_tokens_that_nobody_counted_are_not_zero(tmp_path: Path, prompt: int, said: str) -> None:
+    usage = {"prompt_tokens": prompt, "completion_tokens": 0, "reasoning_tokens": 0}
+    run = written_rows(tmp_path, [0, 1], [0.1, 0.9], usage=usage)
+    assert facts_of(run)["Usage"]["tokens"].startswith(said)
 
 
 def test_rollouts_tell_tester_and_target(rollout_run: Run) -> None:

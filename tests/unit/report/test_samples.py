@@ -96,6 +96,10 @@ class TestChosen:
         ]
         assert {one["verdict"] for one in lists} == {""}
 
+    def test_grades_have_the_digits_of_tables(self) -> None:
+        records = Records.from_columns({"f1": [0.24371, 1.0]}, unit_id=list("ab"))
+        assert [next(_grades(records, at))["value"] for at in (0, 1)] == ["0.244", "1"]
+
     @pytest.mark.parametrize(
         ("value", "up", "verdict"),
         [(0.0, True, "wrong"), (1.0, True, "right"), (1.0, False, "wrong"), (0.0, False, "right")],
@@ -250,7 +254,7 @@ class TestCards:
         cards = [card for one in section.data["lists"] for card in one["cards"]]
         assert not any(texts(card["blocks"], "prompt") for card in cards)
         assert all(card["grades"] for card in cards)
-        assert "no stored request" in shown(section).all("section")[0]["text"]
+        assert "no request for this sample" in shown(section).all("section")[0]["text"]
 
 
 class TestReferences:
@@ -317,11 +321,11 @@ class TestReferences:
         assert [one.right for one in choices(card["blocks"]).choices] == [True, False, True]
         page = shown(section_of(run))
         assert [plain(one["text"]) for one in page.all("span", class_="good")] == ["right"] * 2
-        assert "b, right is a or c" in plain(page.all("summary")[0]["text"])
+        assert "b, correct: a or c" in plain(page.all("summary")[0]["text"])
 
     def test_a_right_one_among_several_is_not_missed(self, tmp_path: Path, shown: Shown) -> None:
         run = self.asked(tmp_path, [" c", " a"], [" a", " b", " c"], lambda _: [-1.0, -2.0, -3.0])
-        assert "right is" not in shown(section_of(run)).all("summary")[0]["text"]
+        assert "correct: " not in shown(section_of(run)).all("summary")[0]["text"]
 
     def test_what_a_mark_says_is_not_said_again(self, choice_run: Run) -> None:
         cards = [card for cards in lists_of(choice_run).values() for card in cards]

@@ -90,7 +90,7 @@ class TestArguments:
             async def generate(self, request):
                 return None
 
-        with pytest.raises(InvalidTypeError, match="to be a model it lacks loglikelihood"):
+        with pytest.raises(InvalidTypeError, match="a model needs loglikelihood"):
             System(["a"], Half())
         with pytest.raises(InvalidTypeError, match="load_attack"):
             System("static", ["b"])

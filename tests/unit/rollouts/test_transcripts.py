@@ -184,7 +184,7 @@ class TestMarkdown:
         assert "**Target**\n\nnothing\n" in text
         assert "**Target**\n\nan empty text\n" in text
         assert "- `tox`: `error: no score`" in text
-        assert "Not known whether the target failed (no verdict on 1 of 2 turns)." in text
+        assert "Unknown whether the target failed (no verdict on 1 of 2 turns)." in text
         assert "skipped: `there is no turn`" in text
         safe = "".join(transcripts([chain(event=False)], "md"))
         assert "The target did not fail in 2 turns." in safe
@@ -265,7 +265,7 @@ class TestText:
         assert text.startswith("u1: Be rude\n  tester: Please?\n  target: No.\n")
         assert "          [rude 0.9]\n  The target failed in turn 2.\n\nt, path 0.0: goal\n" in text
         assert "error: timeout" in text
-        assert "".join(transcripts([], "txt")) == "No conversation is to be shown.\n"
+        assert "".join(transcripts([], "txt")) == "No conversations to show.\n"
 
     def test_no_control_character_and_no_second_line_of_a_speaker(self) -> None:
         node = Node("x", "a\x1b[2Jb\nc", "\u202eevil\x07", scores={"s": 0.0}, event=False)

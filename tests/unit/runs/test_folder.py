@@ -200,7 +200,7 @@ def test_a_text_that_is_ok_and_not_there_is_refused(tmp_path):
     manifest = copy.deepcopy(dict(run.manifest))
     manifest["artifacts"][path.name]["sha256"] = sha256_file(path)
     write_json_strict(seal_manifest(manifest), run.path / "manifest.json")
-    with pytest.raises(ArtifactError, match="answer has a row with status ok but without text"):
+    with pytest.raises(ArtifactError, match="answer has a row with status ok but without a string"):
         Run.open(run.path).records("test", "m")
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.models.responses import ErrorInfo
 from eval_toolkit.models.runner import Entry, Journal
-from eval_toolkit.models.runner import following as journals
+from eval_toolkit.models.runner import journal_tail as journals
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.rollouts import Budget, System, run_rollouts
 from eval_toolkit.runs import Run, RunProgress, open_run, read_progress, run_state

@@ -309,7 +309,7 @@ def test_a_part_can_be_merged_and_the_rest_later(tmp_path: Path) -> None:
     part = merge_runs(shards[::2], out, partial=True, **options)
     n = sum(len(run.records(*run.only_subject)) for run in shards[::2])
     assert part.results["config"]["shard"] == "1,3,5/5"
-    assert part.notes[-1] == f"missing of 5 shards: 2, 4; {n} of 23 units are there"
+    assert part.notes[-1] == f"shards 2, 4 of 5 are missing; the run has {n} of 23 units"
     merge_runs([part, *shards[1::2]], tmp_path / "merged" / "run", **options)
     refuse_difference(tmp_path / "one" / "run", tmp_path / "merged" / "run")
 
@@ -379,12 +379,12 @@ ODD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "text": (lambda told: told["config"].update(shard="all"), "`shard` is 'all'; it must be i/n"),
     "beyond": (lambda told: told["config"].update(shard="3/2"), "a number from 1 to 2"),
     "twice": (lambda told: told["config"].update(shard="2,2/2"), "a number from 1 to 2"),
-    "list": (lambda told: told["config"].update(shard=[2, 2]), "it must be a text"),
+    "list": (lambda told: told["config"].update(shard=[2, 2]), "it must be a string"),
     "huge": (lambda told: told["config"].update(shard="2/" + "9" * 5000), "it must be i/n"),
     "no whole": (lambda told: told.pop("shard"), "is not a shard of a run"),
     "whole": (lambda told: told.update(shard=7), "shard: is 7; it must be object"),
     "notes": (lambda told: told["shard"].update(notes=3), "notes: is 3; it must be array"),
-    "others": (lambda told: told["shard"].update(item_set_hash="0"), "is a shard of other items"),
+    "others": (lambda told: told["shard"].update(item_set_hash="0"), "contains other items"),
     "number": (lambda told: told["config"].update(shard="1/2"), "is shard 1/2, like"),
     "seconds": (lambda told: told.update(wall_clock_seconds="x"), "wall_clock_seconds"),
     "units": (lambda told: told.update(units={"n_cut": "x"}), "units"),
@@ -406,7 +406,7 @@ def test_units_of_another_shard_are_refused(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "2-of-3", tmp_path / "swapped")
     resealed(tmp_path / "swapped", lambda told: told["config"].update(shard="3/3"))
     runs = [tmp_path / "1-of-3", tmp_path / "2-of-3", tmp_path / "swapped"]
-    with pytest.raises(ArtifactError, match=r"swapped: the unit .* is not of this shard"):
+    with pytest.raises(ArtifactError, match=r"swapped: the unit .* does not belong to this shard"):
         merge_runs(runs, tmp_path / "out")
     resealed(tmp_path / "swapped", lambda told: told["config"].update(shard="2/3"))
     (tmp_path / "3-of-3" / "records.parquet").write_bytes(b"PAR1")
@@ -421,12 +421,12 @@ def test_other_grades_are_refused(tmp_path: Path) -> None:
         def score(self, unit: Unit, output: Any) -> Mapping[str, Any]:
             return {"right": 1.0, "far": 1.0}
 
-    with pytest.raises(ArtifactError, match="its records of 'half' are not those of this kind"):
+    with pytest.raises(ArtifactError, match="its records for 'half' do not match this kind"):
         merge_runs(shards, tmp_path / "out", kind=Doubling())
     with pytest.raises(InvalidInputError, match="the shards have n = 11, but this merge has 4"):
         merge_runs(shards, tmp_path / "out", kind=Halving(4))
     quizzes = sharded(quiz_run, tmp_path / "q", 2)
-    with pytest.raises(InvalidInputError, match=r"the shards have graders.*leave it out"):
+    with pytest.raises(InvalidInputError, match=r"the shards have graders.*omit it"):
         merge_runs(quizzes, tmp_path / "out", graders=["f1"], max_error_rate=1.0)
     assert not (tmp_path / "out").exists()
 
@@ -471,7 +471,7 @@ def test_a_shard_is_i_of_n(given: str, tmp_path: Path) -> None:
 def test_what_is_of_a_whole_run_has_no_shards(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="`until` needs all samples"):
         quiz_run(tmp_path / "run", shard="1/2", until=UntilWidth(0.2))
-    with pytest.raises(InvalidInputError, match="`budget` is of a whole run"):
+    with pytest.raises(InvalidInputError, match="`budget` applies to a whole run"):
         rollouts_run(tmp_path / "run", shard="1/2", budget=Budget(calls=3))
     with pytest.raises(InvalidInputError, match="`runs` is empty"):
         merge_runs([], tmp_path / "run")

@@ -14,7 +14,7 @@ from eval_toolkit.analysis.units import UnitValues
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.metric_specs import mean_of
 from eval_toolkit.scorecards import Records, summarise, unit_starts
-from eval_toolkit.tasks.drawing import known_values
+from eval_toolkit.tasks.sequential_draws import known_values
 
 
 def lines(records: Records) -> list[tuple[Any, ...]]:

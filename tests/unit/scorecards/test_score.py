@@ -15,7 +15,7 @@ from eval_toolkit import bootstrap_ci, metrics
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs as op
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference import BootstrapCI, engine, wilson_interval
+from eval_toolkit.inference import BootstrapCI, resampling, wilson_interval
 from eval_toolkit.scorecards import MetricResult, Scorecard, scorecard
 from eval_toolkit.thresholds import MaxF1Selector
 
@@ -200,7 +200,7 @@ class TestContract:
         assert np.count_nonzero(Y[:9]) == 2
         assert card["pr_auc"].ci is None
         assert card["pr_auc"].reason == (
-            "no interval: 2 positive rows; an interval of pr_auc needs at least 3 of each class"
+            "no interval: 2 positive rows; an interval for pr_auc needs at least 3 of each class"
         )
         assert card["mine"].ci is None
         assert card["mine"].reason == "bootstrap unavailable: 9 rows, at least 10 are needed"
@@ -364,7 +364,7 @@ class TestValues:
             assert scorecard(Y, S, metrics=specs, n_resamples=300, executor=pool) == plain
 
     def test_executor_does_the_work(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(engine, "_CHUNK_ROWS", 1)
+        monkeypatch.setattr(resampling, "_CHUNK_ROWS", 1)
 
         class Recording:
             tasks = 0

@@ -95,7 +95,7 @@ class TestClass:
             Nameless(rows=[])
         with pytest.raises(InvalidInputError, match=r"class Typeless .* set RESPONSE_TYPE"):
             Typeless(rows=[])
-        with pytest.raises(InvalidInputError, match="has no data of its own; pass `data`"):
+        with pytest.raises(InvalidInputError, match="does not define its data; pass `data`"):
             Dataless()
         with pytest.raises(InvalidInputError, match="pass either `rows` or `data`, not both"):
             Dataless(rows=[], data="x")

@@ -141,7 +141,7 @@ class TestChoices:
             ),
             ([{"txt": "x"}], "A", {}, "the choices are objects without 'text'"),
             ({"text": ["x"], "label": ["A", "B"]}, "A", {}, "1 choices but 2 labels"),
-            ({"x": 0, "y": 5}, None, {}, "map a text to 5"),
+            ({"x": 0, "y": 5}, None, {}, "map a string to 5"),
             ({"x": 0, "y": 0}, None, {}, "no choice is marked as correct"),
             ([], 0, {}, "no choices"),
             (["x", ""], 0, {}, "choice 2 is empty"),

@@ -63,7 +63,7 @@ def test_every_sample_has_its_line_whatever_happened_to_it():
         "timeout: no answer within 60 s",
         "post-processing failed: RuntimeError: cannot read that",
         "",
-        "the model was not asked",
+        "the model was not queried",
     ]
     assert records.columns["exact_match"][[0, 3]].tolist() == [1.0, 0.0]
     assert records.content_hash[0] == "hash of a"
@@ -201,7 +201,7 @@ def test_a_column_that_comes_late_is_skipped_where_it_was_not_given():
     asked = [sample(unit) for unit in "abc"]
     records = measure(Plain(), asked, [said(one, "") for one in asked], graders=[Sometimes()])
     assert column(records, "surprise") == [(0.0, "skipped"), (2.0, "ok"), (0.0, "skipped")]
-    assert records.reason["surprise"][0] == "the grader gave no value"
+    assert records.reason["surprise"][0] == "the grader returned no value"
 
 
 class LeavesOut(Sometimes):
@@ -216,7 +216,7 @@ def test_a_column_that_was_announced_and_not_given_is_an_error():
     asked = [sample(unit) for unit in "abc"]
     records = measure(Plain(), asked, [said(one, "") for one in asked], graders=[LeavesOut()])
     assert column(records, "surprise") == [(0.0, "error"), (2.0, "ok"), (0.0, "error")]
-    assert records.reason["surprise"][0] == "sometimes gave no value"
+    assert records.reason["surprise"][0] == "sometimes returned no value"
 
 
 def test_two_graders_cannot_fill_one_column():

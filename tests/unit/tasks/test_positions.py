@@ -15,7 +15,7 @@ from eval_toolkit.errors import (
     UndefinedMetricError,
 )
 from eval_toolkit.inference import tango_interval
-from eval_toolkit.inference.rotations import rotation_test
+from eval_toolkit.inference.position_bias import rotation_test
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
@@ -118,10 +118,10 @@ class TestRotatedTask:
             rotated(quiz(4, style=None), 1)
         with pytest.raises(InvalidInputError, match="are not in the prompt"):
             rotated(quiz(4, style="cloze"), 1)
-        with pytest.raises(InvalidInputError, match="generates text"):
+        with pytest.raises(InvalidInputError, match="generates its answers"):
             rotated(quiz(4, style="mc_completion"), 1)
         written = Task("t", Prompt(instruction="?"), CompletionSpec(answer="a"), rows=[{"a": "x"}])
-        with pytest.raises(InvalidInputError, match="generates text"):
+        with pytest.raises(InvalidInputError, match="generates its answers"):
             rotated(written, 1)
         with pytest.raises(InvalidInputError, match="already rotated"):
             rotated(rotated(quiz(4), 1), 1)

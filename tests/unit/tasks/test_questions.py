@@ -53,7 +53,7 @@ def test_rows_of_any_kind_are_the_same_units(rows: Any, file: Path) -> None:
 def test_a_run_is_graded_by_what_each_item_has(file: Path) -> None:
     done = run_task(str(file), knows)
     assert done.card["match"].value == 0.5
-    assert "graded: 2 by the number, 2 by the text, normalised" in done.notes
+    assert "graded: 2 by the number, 2 by the string after normalisation" in done.notes
     assert "columns: question 'question', reference 'answer'" in done.notes
     frame = done.to_pandas()
     assert frame["question"].tolist() == [row["question"] for row in ROWS]
@@ -235,7 +235,7 @@ def test_wrong_answers_that_contain_the_reference_are_noted() -> None:
 
 def test_only_the_asked_questions_are_counted() -> None:
     done = run_task(ROWS, knows, limit=3, order="file")
-    assert "graded: 2 by the number, 1 by the text, normalised" in done.notes
+    assert "graded: 2 by the number, 1 by the string after normalisation" in done.notes
     task = questions_task(CHOICES)
     (note,) = task.how_graded(task.samples(order="file"))
     assert note.startswith("graded: 2 by the choice, 1 by match, 1 by regex_match{")

@@ -916,7 +916,7 @@ def test_what_is_no_task_or_model_is_refused():
 def test_loglikelihoods_are_not_decoded():
     task = Choose(rows=PLAIN_ROWS)
     with pytest.raises(
-        InvalidInputError, match=r"`temperature` is 0\.5, but 'Choose' asks for log"
+        InvalidInputError, match=r"`temperature` is 0\.5, but 'Choose' requests log"
     ):
         run_task(task, model(), temperature=0.5)
     with pytest.raises(InvalidInputError, match="the same every time"):

@@ -21,7 +21,7 @@ from eval_toolkit.tasks import (
     run_task,
 )
 from eval_toolkit.tasks.perturbations import Perturbation, perturbed
-from eval_toolkit.tasks.perturbed_runs import robustness
+from eval_toolkit.tasks.robustness_comparison import robustness
 
 
 class Words(BaseTask[str]):

@@ -15,9 +15,9 @@ from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.runs import write_run
 from eval_toolkit.scorecards import Records, summarise
 from eval_toolkit.tasks import BaseTask, Sample, plan_jobs
-from eval_toolkit.tasks.drawing import DrawnUnits, in_drawn_order, known_values, looks
 from eval_toolkit.tasks.measuring import measure
 from eval_toolkit.tasks.scorecards import task_scorecard
+from eval_toolkit.tasks.sequential_draws import DrawnUnits, in_drawn_order, known_values, looks
 from eval_toolkit.tasks.stopped_cells import stopped_card, stopped_cell
 from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
 from eval_toolkit.tasks.stopping_watch import ask_until
@@ -480,7 +480,7 @@ class TestStoppedCells:
         assert card["right_macro"].ci.ci_low < card["right_macro"].value
         assert card["length"].ci is None
         assert card["length"].value == 5.0
-        assert "no interval that allows for it" in card["length"].reason
+        assert "no interval that is valid under early stopping" in card["length"].reason
         for name, part in card.slices.items():
             cell = part["right"]
             assert cell.details["n_planned"] == 300, name

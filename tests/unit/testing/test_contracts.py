@@ -116,7 +116,8 @@ class TestMessages:
         with pytest.raises(ContractError) as caught:
             check_scorer(Doubling(), ["a", "b", "c"])
         assert str(caught.value) == (
-            "scorer Doubling breaks 'one_number_per_input' (The scorer returns one number per input, or "
+            "scorer Doubling breaks 'one_score_per_input' (The scorer returns one number per "
+            "input, or "
             "the probabilities of both classes): given 3 inputs, got an array of shape (6,)"
         )
         assert isinstance(caught.value, AssertionError)
@@ -209,13 +210,13 @@ class TestWhatIsTried:
             "frame": frame,
             "slice": EvalSlice("all", frame, feature_col=["a", "b"]),
         }
-        assert "company_does_not_matter" in check_scorer(Weighted(), given[kind])
+        assert "batch_invariant" in check_scorer(Weighted(), given[kind])
 
     @pytest.mark.parametrize(
         ("kind", "it", "rule"),
         [
-            ("scorer", Calibrating(), "company_does_not_matter"),
-            ("grader", Unseen(), "grades_the_same_again"),
+            ("scorer", Calibrating(), "batch_invariant"),
+            ("grader", Unseen(), "grading_is_deterministic"),
         ],
     )
     def test_what_is_remembered_is_found(self, kind: str, it: Any, rule: str) -> None:
@@ -225,10 +226,10 @@ class TestWhatIsTried:
         assert caught.value.rule == rule
 
     def test_fit_is_tried_without_labels_and_before_all_else_with_them(self) -> None:
-        it = broken_rows.SCORERS["fits_afresh"][0]
+        it = broken_rows.SCORERS["fit_discards_previous_fits"][0]
         with pytest.raises(ContractError) as caught:
             check_scorer(it)
-        assert caught.value.rule == "fits_afresh"
+        assert caught.value.rule == "fit_discards_previous_fits"
 
         class Unfitted(broken_rows.Share):
             def predict_proba(self, X: Any) -> Any:
@@ -236,7 +237,7 @@ class TestWhatIsTried:
 
         with pytest.raises(ContractError, match="ZeroDivisionError"):
             check_scorer(Unfitted())
-        assert "fits_afresh" in check_scorer(Unfitted(), labels=[0, 1, 1, 1, 1, 0])
+        assert "fit_discards_previous_fits" in check_scorer(Unfitted(), labels=[0, 1, 1, 1, 1, 0])
 
     def test_a_loader_with_new_ids_each_time(self) -> None:
         class NewIds(type(FINE["loader"])):  # type: ignore[misc]
@@ -248,13 +249,13 @@ class TestWhatIsTried:
 
         with pytest.raises(ContractError) as caught:
             CONTRACTS["loader"].check(NewIds())
-        assert caught.value.rule == "loads_the_same_rows_again"
+        assert caught.value.rule == "loading_is_deterministic"
 
     def test_odd_texts_and_missing_columns_of_graders(self) -> None:
         same = broken_answers.Same
         number = like(same, grade=lambda self, r: {"same": float(r.completion == "nan" and "nan")})
         missing = like(same, columns=lambda self: {"same": ColumnInfo(), "other": ColumnInfo()})
-        for it, rule in ((number, "odd_texts_are_graded"), (missing, "fills_the_columns_it_names")):
+        for it, rule in ((number, "grades_unusual_texts"), (missing, "fills_declared_columns")):
             with pytest.raises(ContractError) as caught:
                 CONTRACTS["grader"].check(it)
             assert caught.value.rule == rule

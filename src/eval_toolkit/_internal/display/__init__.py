@@ -1,4 +1,4 @@
-"""Tables of typed cells with one renderer per output format, and the display of results."""
+"""Tables of typed cells, one renderer per output format, and display of results."""
 
 from typing import TYPE_CHECKING
 

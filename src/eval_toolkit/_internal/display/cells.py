@@ -1,4 +1,4 @@
-"""Cells of tables: the type of a cell defines its text and its values."""
+"""Table cells; the type of a cell determines its text and its values."""
 
 import math
 import numbers
@@ -16,7 +16,7 @@ class Cell:
     numeric: ClassVar[bool] = False
     """Whether the cell belongs in a numeric column."""
     holds: ClassVar[tuple[str, ...]] = ()
-    """Names of the fields in machine-readable formats."""
+    """Field names in machine-readable formats."""
 
     @property
     def text(self) -> str:
@@ -25,7 +25,7 @@ class Cell:
 
     @property
     def parts(self) -> dict[str, Any]:
-        """Return the machine-readable values at full precision; the main value has the key ""."""
+        """Return the machine-readable values at full precision, with key "" for the main value."""
         return {"" if name in _OWN else name: getattr(self, name) for name in self.holds}
 
     def __bool__(self) -> bool:
@@ -40,7 +40,7 @@ _OWN = ("value", "word", "words")
 
 @dataclass(frozen=True, slots=True)
 class Missing(Cell):
-    """An empty cell without a reason for its absence."""
+    """An empty cell without a reason."""
 
     def __bool__(self) -> bool:
         return False
@@ -102,7 +102,7 @@ class Status(Cell):
 
     @property
     def meaning(self) -> str:
-        """Category for styling: good, bad, separate, warning, error, skipped, or empty."""
+        """Styling category: good, bad, separate, warning, error, skipped, or empty."""
         return _MEANINGS.get(self.word, "")
 
 
@@ -126,8 +126,8 @@ _MEANINGS = {
 class Number(Cell):
     """A numeric cell; empty if there is no value.
 
-    ``bound`` is a sign displayed before the number if it is a bound, such as "≥". The format is one
-    of `words.formatted`.
+    ``bound`` is a sign displayed before a number that is a bound, such as "≥". See
+    `words.formatted` for the format.
 
     Examples
     --------
@@ -191,7 +191,7 @@ class Count(Cell):
 
 @dataclass(frozen=True, slots=True)
 class Interval(Cell):
-    """A cell with an interval; empty if an end is missing.
+    """A cell with an interval; empty if a limit is missing.
 
     The limits are inclusive. A ``plain`` interval is a range of values, shown without brackets.
 
@@ -219,9 +219,9 @@ class Interval(Cell):
 
 @dataclass(frozen=True, slots=True)
 class Estimate(Cell):
-    """A cell with a value and an optional interval, formatted with the same number of digits.
+    """A cell with a value and an optional interval, formatted with equal numbers of digits.
 
-    The formats "" and "+" choose as many digits as the three numbers need.
+    The formats "" and "+" choose the number of digits for all three numbers.
 
     Examples
     --------
@@ -252,14 +252,14 @@ class Estimate(Cell):
         return self.value is not None
 
     def split(self) -> tuple[Number, Interval]:
-        """Return the value and the interval as two cells with the same number of digits."""
+        """Return the value and the interval as two cells with equal numbers of digits."""
         ends = self.value, self.low, self.high
         spec = self.spec if self.spec not in ("", "+") else fitting(ends, self.spec)
         return Number(self.value, spec), Interval(self.low, self.high, spec)
 
 
 CellLike: TypeAlias = Cell | str | float | None
-"""Values that are converted to cells by their type: text, integer, float, None."""
+"""Values that `cell_of` converts by type: strings, integers, floats, None."""
 Rows: TypeAlias = list[list[CellLike]]
 
 

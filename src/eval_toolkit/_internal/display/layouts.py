@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 Parts = list[Any]
-"""Renderables printed one below the other: texts and tables of rich."""
+"""Rich renderables (text and tables) printed below each other."""
 # Blue and orange: distinguishable with red-green colour blindness, with equal contrast on black and
 # white. Font weight and words carry the same information without colour.
 _BLUE, _ORANGE = "color(32)", "color(166)"
@@ -61,7 +61,7 @@ class _Column:
         return [False, *(cell.numeric for cell in self.cells)]
 
     def is_dull(self, at: int) -> bool:
-        """Return whether a cell is a name or a count rather than a status or a result."""
+        """Return whether a cell is a name or a count, as opposed to a status or a result."""
         cell = self.cells[at]
         if self.numeric:
             return isinstance(cell, Count)
@@ -77,7 +77,7 @@ class Draft:
 
     @classmethod
     def of(cls, table: Table) -> "Draft":
-        """Return a draft of the table without its notes, which the caller prints."""
+        """Create a draft from a table, without its notes, which the caller prints."""
         columns = []
         for at, column in enumerate(table.columns):
             cells = [row[at] for row in table.rows]
@@ -94,7 +94,7 @@ class Draft:
         return self.only([at for at in range(len(self.columns)) if at not in places])
 
     def sections(self) -> list[range]:
-        """Return sections: ranges of consecutive rows with the same name."""
+        """Return ranges of consecutive rows with the same name."""
         names = self.columns[0].texts
         return [
             range(rows[0], rows[-1] + 1)
@@ -103,7 +103,7 @@ class Draft:
         ]
 
     def constants(self, sections: Sequence[range], n_names: int) -> list[int]:
-        """Return the text and count columns that are constant within every section."""
+        """Return the text and count columns that are constant within each section."""
         return [
             at
             for at, column in enumerate(self.columns)
@@ -114,7 +114,7 @@ class Draft:
         ]
 
     def fitted(self, width: int, *, framed: bool = False) -> "Grid | None":
-        """Return the table fitted to a width, or None if text would be truncated."""
+        """Return the table fitted to a width, or None if it does not fit."""
         grids = [self._with_gap(width, gap, framed) for gap in ((3,) if framed else (2, 1))]
         return min((grid for grid in grids if grid), key=lambda grid: grid.height, default=None)
 
@@ -179,7 +179,7 @@ class Draft:
 
 
 def _named(name: str, text: str, cell: Cell, beside: int, width: int) -> Iterator["Text"]:
-    """Yield a name and its value side by side, or stacked if space is narrow."""
+    """Yield a name and its value side by side, or stacked if space is limited."""
     from rich.cells import cell_len, set_cell_size
 
     indent, style = 2, _style(cell)
@@ -199,7 +199,7 @@ def _named(name: str, text: str, cell: Cell, beside: int, width: int) -> Iterato
 
 
 def _fits(text: str, width: int) -> bool:
-    """Return whether every word of a cell fits without being split."""
+    """Return whether all words of a cell fit without being split."""
     from rich.cells import cell_len
 
     return all(cell_len(word) <= width for word in text.split())
@@ -295,7 +295,7 @@ def _styled(text: str, style: str) -> "Text":
 
 
 def _set(lines: Sequence[str], width: int, number: bool) -> str:
-    """Return the lines of a cell padded to the column width; numbers are right-aligned."""
+    """Pad the lines of a cell to the column width; numbers are right-aligned."""
     from rich.cells import cell_len
 
     if not number:

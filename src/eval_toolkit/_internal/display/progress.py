@@ -1,4 +1,4 @@
-"""Progress display on standard error: a bar on terminals, a line every ten seconds elsewhere."""
+"""Progress display on standard error: a bar on terminals, otherwise a line every ten seconds."""
 
 import sys
 import time
@@ -13,9 +13,9 @@ Progress: TypeAlias = Any
 
 
 class ProgressBar:
-    """Display of the throughput, remaining time, errors, tokens and cost of a run.
+    """Displays throughput, remaining time, errors, tokens and cost of a run.
 
-    ``say`` prints a line if standard error is not a terminal: at the start, every ten seconds, and
+    If standard error is not a terminal, ``say`` prints a line at the start, every ten seconds, and
     at the end. ``begins`` returns the line printed before the first request.
     """
 

@@ -18,11 +18,11 @@ _MOST_ROWS = 25
 _MOST_COLUMNS = 12
 _MOST_ITEMS = 6
 _MOST_CHARACTERS = 60
-"""Maximum length of a text in a `repr`."""
+"""Maximum length of a string in a `repr`."""
 
 
 class Displayed:
-    """Mixin for results that notebooks display as a table of their fields.
+    """Mixin that displays a result's fields as a table in notebooks.
 
     Examples
     --------
@@ -52,12 +52,12 @@ class Displayed:
 
 
 class Tabled(Displayed):
-    """Mixin for tabular results: all formats are derived from `rows`."""
+    """Mixin for tabular results; all formats are derived from `rows`."""
 
     __slots__ = ()
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one flat dict per row; all output formats are derived from them."""
+        """Return one flat dict per row."""
         raise NotImplementedError
 
     def _as_table(self) -> Table:
@@ -99,7 +99,7 @@ def _text(table: Table) -> str:
 
 
 def _cut(table: Table) -> Table:
-    """Return a table truncated to its first rows; the last row gives the number omitted."""
+    """Truncate a table; the last row states the number of omitted rows."""
     more = len(table.rows) - _MOST_ROWS
     if more <= 0:
         return table
@@ -141,6 +141,8 @@ def _brief(value: Any) -> str:
         if isinstance(value, str):
             return f"{value[: _MOST_CHARACTERS - 10]!r}…"
         return f"{len(value)} {'items' if value and _is_record(value[0]) else 'values'}"
+    if isinstance(value, Displayed) and len(repr(value)) > _MOST_CHARACTERS:
+        return _estimate(value) or f"{type(value).__name__}(…)"
     return repr(value)
 
 
@@ -157,7 +159,7 @@ def _is_record(value: Any) -> bool:
 
 
 def _tables(result: Any) -> list[Table]:
-    """Return the fields of a result as a table, and one table for each list of results."""
+    """Return a table of a result's fields, and one table for each list of results."""
     facts: list[tuple[str, Cell]] = []
     tables: list[Table] = []
     for name, value in _fields(result):
@@ -168,13 +170,26 @@ def _tables(result: Any) -> list[Table]:
         elif records:
             facts.append((name, Text(f"{len(records)}, below")))
             tables.append(_record_table(name, records))
+        elif _is_nested(value):
+            facts.append((name, Text("below")))
+            tables += _tables(value)
         else:
             facts.append((name, _cell(value)))
     return [Table([type(result).__name__, ""], facts), *tables]
 
 
+def _is_nested(value: Any) -> bool:
+    """Return whether a value is a result that contains results, which a cell cannot hold."""
+    return (
+        isinstance(value, Displayed)
+        and type(value).__repr__ is Displayed.__repr__
+        and _is_record(value)
+        and any(isinstance(item, Displayed) for _, item in _fields(value))
+    )
+
+
 def _records_in(value: Any) -> list[tuple[str, Any]]:
-    """Return the results in a field by name or number, if it holds several."""
+    """Return the results contained in a field, by name or number."""
     if isinstance(value, Mapping):
         found = [(str(key), item) for key, item in value.items()]
     elif isinstance(value, list | tuple) and not _is_record(value):
@@ -196,7 +211,7 @@ def _record_table(name: str, records: list[tuple[str, Any]]) -> Table:
 
 
 def _cell(value: Any) -> Cell:
-    """Return a value as a cell: a number, a short text, or an empty cell for None."""
+    """Convert a value to a cell: a number, a short string, or an empty cell for None."""
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, float):
@@ -215,7 +230,20 @@ def _shown(value: Any) -> str:
         return _listed(items, len(value))
     if isinstance(value, list | tuple | set | frozenset):
         return _listed([str(_cell(item)) for item in list(value)[:_MOST_ITEMS]], len(value))
-    return repr(value) if isinstance(value, Displayed) else str(value)
+    if isinstance(value, Displayed):
+        return _estimate(value) or repr(value)
+    return str(value)
+
+
+def _estimate(value: Displayed) -> str:
+    """Return an estimate with its interval; "" for other results and estimates without numbers."""
+    try:
+        if type(value).__format__ is not object.__format__:
+            return format(value)
+        ends = value.ci_low, value.ci_high  # type: ignore[attr-defined]
+        return "{:.3f} [{:.3f}, {:.3f}]".format(value.proportion, *ends)  # type: ignore[attr-defined]
+    except (AttributeError, TypeError, ValueError):
+        return ""
 
 
 def _listed(items: list[str], n: int) -> str:

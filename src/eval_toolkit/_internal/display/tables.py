@@ -1,4 +1,4 @@
-"""Tables of typed cells, and pages of tables and notes, independent of the output format."""
+"""Tables of typed cells, and pages of tables and notes, for any output format."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ class Column:
 
     @property
     def numeric(self) -> bool:
-        """Whether the column is numeric, ignoring status cells."""
+        """Whether the column is numeric (status cells are ignored)."""
         return self.kind == "number"
 
 
@@ -97,17 +97,17 @@ class Table:
         return replace(self, header=header, rows=rows)
 
     def without_empty(self, first: int = 1) -> "Table":
-        """Return the table without empty columns; the first columns are always kept."""
+        """Remove empty columns; the first columns are always kept."""
         kept = (at for at in range(len(self.header)) if any(row[at] for row in self.rows))
         return self.only(sorted({*range(first), *kept}))
 
     def footnoted(self, longest: int = 0) -> "Table":
-        """Return the table with long reasons moved to deduplicated footnotes.
+        """Move long reasons to deduplicated footnotes.
 
         Parameters
         ----------
         longest : int, default 0
-            Maximum length of a reason inside the table.
+            Maximum length of a reason in the table.
         """
         reasons = (cell.reason for row in self.rows for cell in row if isinstance(cell, Status))
         long = dict.fromkeys(reason for reason in reasons if len(reason) > longest)
@@ -126,18 +126,18 @@ class Table:
 
 
 class Alert(str):
-    """A note that requires attention."""
+    """A warning."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Page:
-    """Output of a command: a page for people and its data."""
+    """Output of a command: text and tables, and machine-readable data."""
 
     title: str
     payload: Mapping[str, Any]
-    """Data printed by ``--json``."""
+    """Data for ``--json``."""
     lead: Sequence[str] = ()
     tables: Sequence[Table] = ()
     notes: Sequence[str] = ()

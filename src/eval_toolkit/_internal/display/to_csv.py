@@ -10,11 +10,11 @@ from eval_toolkit._internal.plain import csv_text
 
 
 def csv_table(table: Table) -> str:
-    r"""Return a table as CSV; cells with several numbers take several columns.
+    r"""Return a table as CSV; cells with several numbers use several columns.
 
-    Numbers have full precision; intervals have the columns "… low" and "… high", reasons the column
-    "… reason". Text that a spreadsheet would interpret as a formula is prefixed with an apostrophe.
-    The title and the notes are omitted.
+    Numbers have full precision. Intervals use the columns "… low" and "… high", and reasons the
+    column "… reason". Text that a spreadsheet would interpret as a formula is prefixed with an
+    apostrophe. Title and notes are omitted.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def csv_table(table: Table) -> str:
 
 
 def _parts(table: Table, at: int) -> list[str]:
-    """Return the names of the parts that occur in the cells of a column."""
+    """Return the names of the parts in a column's cells."""
     cells = [row[at] for row in table.rows if row[at]]
     return list(dict.fromkeys(part for cell in cells for part in cell.parts)) or [""]
 

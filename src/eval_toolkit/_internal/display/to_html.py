@@ -1,4 +1,4 @@
-"""Tables as HTML; all text is escaped and truncated, and hidden characters are made visible."""
+"""Tables as HTML; text is escaped and truncated, and hidden characters are made visible."""
 
 import html
 import re
@@ -10,8 +10,8 @@ from eval_toolkit._internal.words import visible
 
 _MOST_IN_A_NOTEBOOK = 300
 _LONG = 24
-"""Texts longer than this get a wide column."""
-_BETWEEN = re.compile(r"[_/](?=\w)")
+"""Minimum text length for a wide column."""
+_BETWEEN = re.compile(r"[_/=](?=\w)")
 _CLASSES = {
     "good": "better",
     "bad": "worse",
@@ -33,7 +33,7 @@ def html_text(text: object, limit: int = 2000) -> str:
 
 
 def bare_html_table(table: Table) -> str:
-    """Return a table without classes or colours, for notebooks with their own theme.
+    """Return an unstyled table, for notebooks with their own theme.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def _short(text: object) -> str:
 def html_table(table: Table, *, sortable: bool = False) -> str:
     """Return a table in a scrollable box, styled for the report.
 
-    With ``sortable``, the script of the report makes it sortable.
+    With ``sortable``, the report's script makes it sortable.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def html_table(table: Table, *, sortable: bool = False) -> str:
     title = html_text(table.title)
     caption = f"<caption>{title}</caption>" if table.title else ""
     head = "".join(
-        f'<th scope="col"{_attributes("num" if column.numeric else "")}>{html_text(column.name)}</th>'
+        f'<th scope="col"{_attributes("num" if column.numeric else "")}>{html_name(column.name, 2000)}</th>'
         for column in table.columns
     )
     body = "".join(f"<tr>{_row(row, table.columns, sortable)}</tr>\n" for row in table.rows)
@@ -118,6 +118,21 @@ def _content(cell: Cell) -> str:
 
 
 def _breakable(cell: Cell) -> str:
-    """Return a name with line-break opportunities between its words."""
+    """Insert line-break opportunities between the words of a name."""
     shown = _content(cell)
-    return _BETWEEN.sub(r"\g<0><wbr>", shown) if isinstance(cell, Text) else shown
+    return _broken_up(shown) if isinstance(cell, Text) else shown
+
+
+def html_name(name: object, limit: int) -> str:
+    """Return an escaped name of bounded length that may wrap between its words.
+
+    Examples
+    --------
+    >>> html_name("recall_at_<b>", 80)
+    'recall_<wbr>at_&lt;b&gt;'
+    """
+    return _broken_up(html_text(name, limit))
+
+
+def _broken_up(shown: str) -> str:
+    return _BETWEEN.sub(r"\g<0><wbr>", shown)

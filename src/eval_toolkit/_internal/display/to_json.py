@@ -1,4 +1,4 @@
-"""Conversion of tables to JSON and back, at full precision and without NaN or infinities."""
+"""Lossless conversion of tables to JSON and back, without NaN or infinities."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -49,7 +49,7 @@ def _told(cell: Cell) -> dict[str, Any]:
 
 
 def table_of_json(told: Mapping[str, Any]) -> Table:
-    """Rebuild the table stored by `json_table`; non-finite numbers become text.
+    """Restore a table from `json_table`; non-finite numbers become text.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Pages as terminal text: tables fitted to the width, with colours if supported.
 
-A table that is too wide is displayed in the layout with the fewest lines: text is wrapped, reasons
-and constant columns move below the table, rows with the same name are grouped below it, columns are
-split over several tables, or each row becomes a block of lines. Numbers are never truncated.
+Wide tables use the layout with the fewest lines: wrap text, move reasons and constant columns below
+the table, group rows below a shared name, split columns over several tables, or print each row as a
+block of lines. Numbers are never truncated.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _LEAST_WIDTH, _USUAL_WIDTH = 20, 80
-"""Minimum and default width; smaller or missing reported widths are ignored."""
+"""Minimum and default width; used if the terminal reports a smaller width or none."""
 
 
 def terminal_text(page: Page, console: "Console | None" = None) -> str:
     """Return the page as terminal text, with colours if the terminal supports them.
 
-    The console, by default standard output, determines width and colours.
+    The console (standard output by default) determines width and colours.
     """
     from rich.console import Console
     from rich.text import Text
@@ -53,7 +53,7 @@ def terminal_text(page: Page, console: "Console | None" = None) -> str:
 
 
 def rich_table(table: Table) -> "RichTable":
-    """Return a rich table without a fixed width, for rich's own layout."""
+    """Return a rich table of flexible width."""
     from rich.table import Table as RichTable
 
     made = RichTable()
@@ -79,7 +79,7 @@ def _print_text(console: "Console", text: "Text") -> None:
 
 
 def _laid_out(tables: Sequence[Table], width: int) -> list[Parts]:
-    """Return all tables in the same style: framed if all of them fit well, else unframed."""
+    """Lay out all tables in the same style: framed if all of them fit well, otherwise unframed."""
     framed = [_framed(Draft.of(table), width) for table in tables]
     whole = [parts for parts in framed if parts is not None]
     if len(whole) < len(framed):
@@ -94,7 +94,7 @@ def _below(notes: Sequence[str], width: int) -> Parts:
 
 
 def _framed(draft: Draft, width: int) -> Parts | None:
-    """Return a framed table, or None if it is more readable without frames."""
+    """Return a framed table, or None if an unframed table is more readable."""
     grid = draft.fitted(width, framed=True)
     if grid is not None and grid.height <= 2 * len(grid.rows):
         return grid.parts()
@@ -123,7 +123,7 @@ def _as_it_is(draft: Draft, width: int) -> _Form:
 
 
 def _without_constants(draft: Draft, width: int) -> _Form:
-    """Move values that are equal in every row to a line below the table."""
+    """Move values that are constant over all rows to a line below the table."""
     n_rows = len(draft.columns[0].cells)
     constants = draft.constants([range(n_rows)], 1) if n_rows > 1 else []
     if not constants:
@@ -144,7 +144,7 @@ def _said(draft: Draft, at: int, row: int) -> str:
 
 
 def _in_sections(draft: Draft, width: int) -> _Form:
-    """Group rows below their shared name, with constant values next to the name."""
+    """Group rows below their shared name, next to constant values."""
     sections = draft.sections()
     names = draft.columns[0].texts
     if len(sections) < 2 or 2 * len(sections) > len(names) + 1 or len(draft.columns) < 3:
@@ -179,7 +179,7 @@ def _stacked(grids: Sequence[Grid]) -> Parts:
 
 
 def _in_blocks(draft: Draft, width: int) -> _Form:
-    """Convert each row to a block of lines, which fits any width."""
+    """Print each row as a block of lines, which fits any width."""
     blocks = draft.blocks(width)
     return len(blocks), blocks
 
@@ -189,7 +189,7 @@ _FORMS: tuple[_Fit, ...] = (_as_it_is, _without_constants, _in_sections, _spread
 
 
 def _best(draft: Draft, width: int) -> tuple[_Fit, Parts]:
-    """Return the layout with the fewest lines; the first one in case of ties."""
+    """Return the layout with the fewest lines (the first in case of ties)."""
     forms = [(fit, form) for fit in _FORMS if (form := fit(draft, width)) is not None]
     fit, (_, parts) = min(forms, key=lambda one: one[1][0])
     return fit, parts

@@ -1,11 +1,11 @@
-"""Tables and pages as plain text with aligned columns, without a width limit."""
+"""Tables and pages as aligned plain text of unlimited width."""
 
 from eval_toolkit._internal.display.tables import Page, Table
 from eval_toolkit._internal.words import one_line
 
 
 def text_table(table: Table) -> str:
-    """Return a table as aligned plain text, with a rule below the header and notes at the end.
+    """Return a table as aligned plain text, followed by its notes.
 
     Examples
     --------

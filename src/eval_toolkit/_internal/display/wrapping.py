@@ -1,16 +1,16 @@
-"""Text wrapping in columns, and the choice of column widths."""
+"""Text wrapping in columns, and column widths."""
 
 import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
 _LONG_WORD = 20
-"""Longer words (paths, hashes, metric names) may be broken."""
+"""Maximum length of unbreakable words; longer words (paths, hashes) may be broken."""
 _BREAK = re.compile(r"(?<=[/_\-.=:,])(?![/_\-.=:,])|(?<=[a-z])(?=[A-Z])")
 
 
 def wrapped(text: str, width: int, *, whole: bool = False) -> list[str]:
-    """Return a string as lines; words are broken only if they are wider than a line.
+    """Wrap a string to lines; only words wider than a line are broken.
 
     With ``whole``, words such as numbers are never broken.
 
@@ -39,7 +39,7 @@ def wrapped(text: str, width: int, *, whole: bool = False) -> list[str]:
 
 
 def cut(word: str, width: int) -> Iterator[str]:
-    """Yield the parts of a word that is too wide, split after punctuation or before capitals."""
+    """Split an overlong word after punctuation or before capitals."""
     line = ""
     for piece in _BREAK.split(word):
         if line and _width(line + piece) > width:
@@ -57,11 +57,11 @@ def cut(word: str, width: int) -> Iterator[str]:
 def column_widths(
     columns: Sequence[Sequence[str]], room: int, fixed: Sequence[Sequence[bool]]
 ) -> list[int] | None:
-    """Return column widths that fit all columns into the available space, or None.
+    """Return column widths that fit into the available space, or None.
 
     The widest column shrinks first; no column shrinks below its unbreakable parts.
 
-    ``fixed`` tells for each cell whether it must not be broken.
+    ``fixed`` marks cells that must not be broken.
     """
     widths = [max(1, *map(_width, column)) for column in columns]
     if sum(widths) <= room:
@@ -76,7 +76,7 @@ def column_widths(
 
 
 def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Return reduced widths that fit: wide columns share one maximum width."""
+    """Reduce widths to fit by applying a common maximum width."""
     low, high = 0, max(widths)
     while low < high:
         level = (low + high + 1) // 2
@@ -98,7 +98,7 @@ def _at_level(widths: Sequence[int], least: Sequence[int], level: int) -> list[i
 
 
 def _least(column: Iterable[str], fixed: Iterable[bool], longest: int | None) -> int:
-    """Return the minimum width without a break inside an unbreakable part."""
+    """Return the minimum width that keeps unbreakable parts intact."""
     cells = zip(column, fixed, strict=True)
     return max(1, *(_width(cell) if whole else _least_of(cell, longest) for cell, whole in cells))
 
@@ -110,7 +110,7 @@ def _least_of(cell: str, longest: int | None) -> int:
 
 
 def _together(text: str) -> list[str]:
-    """Split a string into words; punctuation and intervals stay with the preceding word.
+    """Split a string into words, keeping punctuation and intervals with the preceding word.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def _together(text: str) -> list[str]:
 
 
 def _pieces(text: str, width: int, whole: bool) -> Iterator[str]:
-    """Yield the unbreakable pieces of a line; wide ones are split at spaces, then within words."""
+    """Yield the unbreakable pieces of a line, splitting wide pieces at spaces, then in words."""
     for piece in [text.strip()] if whole else _together(text):
         if _width(piece) <= width:
             yield piece
@@ -143,7 +143,7 @@ def _pieces(text: str, width: int, whole: bool) -> Iterator[str]:
 
 
 def _head(text: str, width: int) -> str:
-    """Return the longest prefix of a string that fits, at least one character."""
+    """Return the longest prefix of a string that fits (at least one character)."""
     size = 0
     for at, character in enumerate(text):
         size += _width(character)

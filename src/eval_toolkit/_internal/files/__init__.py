@@ -1,7 +1,7 @@
-"""Return the environment for a child process: the current one without secrets, plus `others`.
+"""Safe file access: size and depth limits, regular files only, atomic writes.
 
-`limits` defines the maximum depth, length and size of input; `regular` opens regular files without
-blocking and decompresses gzip with checksum verification; `documents` parses JSON, TOML and YAML;
+`limits` defines the maximum depth and size of input; `regular` opens regular files without blocking
+and decompresses gzip with checksum verification; `documents` parses JSON, TOML and YAML;
 `malformed` reports unexpected structure. A file that violates a rule raises a one-line error that
 names the file, the location, the rule and the remedy.
 """

@@ -1,8 +1,7 @@
-"""Parsing of JSON, TOML and YAML into plain values, with limits checked before construction.
+"""Parsing of JSON, TOML and YAML into plain values, with limits on size and depth.
 
-YAML is scanned as events first, so that depth, cycles and the expansion of aliases are known before
-any value is constructed. TOML is scanned for long dotted keys. All parser errors become one-line
-messages.
+YAML is first scanned as events, to check depth, cycles and alias expansion before any value is
+constructed. TOML is scanned for long dotted keys. All parser errors become one-line messages.
 """
 
 import json
@@ -30,8 +29,8 @@ def read_document(
 ) -> Any:
     """Return the content of a TOML, YAML or JSON file, chosen by suffix; YAML is the default.
 
-    Files have at most `limits.DOCUMENT_BYTES` bytes. ``loader`` is a PyYAML loader that supports
-    more tags than the safe one.
+    Files are limited to `limits.DOCUMENT_BYTES` bytes. ``loader`` is a PyYAML loader that supports
+    more tags than the safe loader.
 
     Examples
     --------
@@ -64,7 +63,7 @@ def parse_json(
     """Parse a JSON value.
 
     ``strict`` rejects ``NaN``, ``Infinity`` and numbers beyond the largest float, such as 1e999,
-    which other tools write. ``place`` is the location of the value, for messages.
+    which other tools write. ``place`` is the location of the value in messages.
 
     Examples
     --------
@@ -97,7 +96,7 @@ def parse_json(
 
 
 class _NotFiniteError(ValueError):
-    """A number that is not valid JSON or is too large for a float."""
+    """Number that is not valid JSON or overflows a float."""
 
 
 def _refused(constant: str) -> Any:
@@ -122,11 +121,11 @@ def _integer(digits: str) -> int:
 _LENIENT = json.JSONDecoder()
 _STRICT = json.JSONDecoder(parse_constant=_refused)
 _STRICT_LARGE = json.JSONDecoder(parse_constant=_refused, parse_float=_finite, parse_int=_integer)
-_MAY_BE_LARGE = re.compile(r"[eE]\+?[0-9]{3}|[0-9]{300}").search
+_MAY_BE_LARGE = re.compile(r"[0-9][eE]\+?[0-9]{3,}(?=[\s,\]}]|\Z)|[0-9]{300}").search
 
 
 def _deeper_than(value: Any, most: int) -> bool:
-    """Return whether lists and mappings are nested deeper than ``most``, without recursion."""
+    """Return whether lists and mappings are nested deeper than ``most``."""
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(most):
         level = [
@@ -182,7 +181,7 @@ def parse_toml(text: str, place: str | Path, *, error: Refusal = InvalidInputErr
 
 
 def _deep_toml_line(bare: str) -> int:
-    """Return the first line that is nested too deeply, by keys or brackets; 0 if there is none."""
+    """Return the first line with too deeply nested keys or brackets, or 0."""
     for found in _TOML_KEY.finditer(bare):
         if found[0].count(".") >= limits.DEPTH:
             return bare.count("\n", 0, found.start()) + 1
@@ -229,11 +228,11 @@ def parse_yaml(
 
 
 _NUMERAL = re.compile(r"[-+]?[0-9][0-9A-Fa-f_:.xob]*+").fullmatch
-"""Matches numerals; base-60 integers are parsed in quadratic time."""
+"""Matches numerals, whose length is limited because base-60 integers take quadratic time."""
 
 
 def _yaml_problem(yaml: Any, text: str, loader: Any) -> str:
-    """Return the structural problem of a YAML document, or "", without constructing values."""
+    """Return a structural problem of a YAML document, or "", without constructing values."""
     sizes: dict[str, int | None] = {}
     """Expanded size of each anchor in characters; None while the anchor is open."""
     counts: list[tuple[str | None, int]] = [(None, 0)]
@@ -271,7 +270,7 @@ def _yaml_problem(yaml: Any, text: str, loader: Any) -> str:
 
 
 def _check_integers(value: Any, place: str | Path, what: str, error: Refusal) -> None:
-    """Reject integers that other tools cannot represent; a few characters can denote gigabytes."""
+    """Reject integers that are too large; a few characters can denote gigabytes."""
     waiting, seen = [value], set()
     while waiting:
         one = waiting.pop()

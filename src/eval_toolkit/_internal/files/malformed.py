@@ -1,4 +1,4 @@
-"""One-line errors for documents whose values have unexpected types."""
+"""One-line errors for documents with unexpected types."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,12 +21,10 @@ _UNEXPECTED = (
 def malformed(
     place: str | Path, what: str, *, error: type[EvalToolkitError] = InvalidInputError
 ) -> Iterator[None]:
-    """Convert errors caused by the types or shapes in a document to a one-line error.
+    """Convert type and structure errors in a document to a one-line error.
 
-    Readers check common mistakes themselves, with specific messages. This context manager covers
-    the rest: unexpected types in documents of other tools, reported with the original error.
-
-    Errors of the toolkit are passed on unchanged.
+    Readers report common mistakes with specific messages. This context manager handles all other
+    unexpected types in documents from other tools. Errors of the toolkit propagate unchanged.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""File permissions of runs: owner-only unless an environment variable changes them.
+"""File permissions of runs, owner-only by default.
 
 Runs contain prompts, responses and rows of data. Folders are created with mode 700 and files with
-mode 600; ``EVAL_TOOLKIT_RUN_MODE=750`` sets another mode for folders, and for files without its
-execute bits. Existing folders keep their mode.
+mode 600; ``EVAL_TOOLKIT_RUN_MODE=750`` sets another mode for folders and, without the execute bits,
+for files. Existing folders keep their mode.
 """
 
 import os
@@ -39,7 +39,7 @@ def file_mode() -> int:
 
 
 def private_folder(folder: Path, *, exist_ok: bool = True) -> None:
-    """Create the folder of a run with private permissions; an existing folder is unchanged."""
+    """Create a run folder with private permissions; an existing folder is unchanged."""
     if not folder.parent.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
     mode = _folder_mode()

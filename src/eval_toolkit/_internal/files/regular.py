@@ -1,4 +1,4 @@
-"""Regular files, opened without blocking, read within size limits, with verified gzip."""
+"""Non-blocking access to regular files, with size limits and gzip verification."""
 
 import gzip
 import os
@@ -22,7 +22,7 @@ _KINDS = (
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """Open a regular file for reading; reject anything that could block or never end.
+    """Open a regular file for reading; reject pipes, devices and other special files.
 
     Examples
     --------
@@ -54,9 +54,8 @@ _BINARY = getattr(os, "O_BINARY", 0)
 def open_for_appending(path: str | Path, mode: int) -> int:
     """Open a regular file for reading and appending; create it if it is missing.
 
-    Links are not followed: a folder from an untrusted source could redirect the write.
-
-    ``mode`` has the permissions of a new file. The caller closes the returned descriptor.
+    Links are not followed, because a folder from an untrusted source could redirect the write.
+    ``mode`` sets the permissions of a new file. The caller closes the returned descriptor.
 
     Examples
     --------
@@ -122,7 +121,7 @@ def read_regular(path: str | Path, *, most: int = limits.TEXT_BYTES) -> bytes:
 
 
 def read_up_to(stream: BinaryIO, most: int) -> bytes:
-    """Return the rest of a file, at most ``most`` bytes; memory grows with the actual content.
+    """Return the rest of a file, at most ``most`` bytes, without preallocating memory.
 
     Examples
     --------
@@ -145,7 +144,7 @@ def is_gzip(path: str | Path) -> bool:
 def pieces_of(path: str | Path) -> Iterator[bytes]:
     """Yield the content of a regular file in chunks, decompressed if its name ends in ``.gz``.
 
-    The length and checksum of gzip files are verified by the last chunk.
+    Length and checksum of gzip files are verified at the last chunk.
     """
     try:
         with open_regular(path) as raw:
@@ -187,7 +186,7 @@ def _gunzipped(raw: BinaryIO, path: str | Path) -> Iterator[bytes]:
 def check_gzip(path: str | Path) -> None:
     """Raise `ArtifactError` if a ``.gz`` file is corrupt, truncated or expands beyond the limit.
 
-    For readers that decompress without verification. Other files are not checked.
+    For files to be decompressed by readers without verification. Other files are not checked.
     """
     if is_gzip(path):
         for _ in pieces_of(path):
@@ -195,7 +194,7 @@ def check_gzip(path: str | Path) -> None:
 
 
 def read_unpacked(path: str | Path, *, most: int = limits.TEXT_BYTES) -> bytes:
-    """Return the content of a file of at most ``most`` bytes, decompressed if it is a gzip file."""
+    """Return the content of a file of at most ``most`` bytes; gzip files are decompressed."""
     parts, n = [], 0
     for piece in pieces_of(path):
         parts.append(piece)

@@ -1,9 +1,9 @@
-"""Bootstrap kernel: counts for 64 resamples at a time, and their statistics.
+"""Bootstrap kernel: counts and statistics for 64 resamples at a time.
 
 A resample is a vector of counts over units. The count of a unit is a pure function of (seed,
-resample, unit), so any batching, thread count and back-end gives the same resamples. Two
-back-ends share that arithmetic: ``native`` (C, native.c) and ``numpy`` (_numpy.py); the first is
-used if it was built, ``EVAL_TOOLKIT_KERNEL=numpy`` selects the second.
+resample, unit), so resamples do not depend on batching, threads or the backend. There are two
+backends: ``native`` (C, native.c), used if it was built, and ``numpy`` (_numpy.py), selected by
+``EVAL_TOOLKIT_KERNEL=numpy``.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def backend() -> str:
 
 @contextmanager
 def using(name: str) -> Iterator[None]:
-    """Use the named backend inside a ``with`` block; for tests and benchmarks."""
+    """Use the named backend inside a ``with`` block (for tests and benchmarks)."""
     global _use_native
     before = _use_native
     if name == "native" and native is None:
@@ -81,9 +81,9 @@ def using(name: str) -> Iterator[None]:
 def _poisson_table(n: int) -> tuple[NDArray[np.uint16], FloatArray]:
     """Return 16-bit thresholds and the cumulative remainder of a Poisson distribution.
 
-    Its mean, 1 − 3/√n, leaves about 3√n draws to be added one by one, so that the total almost
-    never exceeds n. Probabilities are truncated to 16 bits; the truncated mass and all counts of 8
-    or more form the residual distribution.
+    With mean 1 − 3/√n, about 3√n draws remain to be added one by one, and the total almost never
+    exceeds n. Probabilities are truncated to 16 bits; the truncated mass and all counts of 8 or
+    more form the residual distribution.
     """
     mean = max(0.2, 1.0 - 3.0 / math.sqrt(n))
     probability = math.exp(-mean)
@@ -143,7 +143,7 @@ def draw(
 def redraw(
     counts: Counts, group_counts: Counts, *, offsets: IntArray, seed: int, first: int
 ) -> int:
-    """Fill member counts from group counts: each copy of a group redraws its members."""
+    """Fill member counts from group counts, redrawing the members for each copy of a group."""
     kernel: Any = native if _use_native else _numpy
     bound: int = kernel.redraw(counts, group_counts, offsets, seed, first)
     return bound
@@ -152,8 +152,8 @@ def redraw(
 def rank_order(labels: BoolArray, scores: FloatArray) -> IntArray:
     """Return the rows by descending score, positives before negatives within ties.
 
-    The order is unique up to rows with equal score and label, which keep their input order, so that
-    sums over it are bit-identical on every machine.
+    The order is unique up to rows with equal score and label, which keep their input order, so sums
+    are bit-identical on every machine.
     """
     if not _use_native:
         return _numpy.rank_order(labels, scores)

@@ -1,7 +1,7 @@
-"""The kernel in numpy: counts are bit-identical to the C kernel's, values agree to 1e-12.
+"""Numpy backend of the kernel; counts are bit-identical to the C kernel, values agree to 1e-12.
 
-Mirrors native.c function by function; draws.h explains the random numbers. Rows are processed in
-tiles that fit into the cache.
+Mirrors native.c function by function; see draws.h for the random numbers. Rows are processed in
+cache-sized tiles.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _remove(
 
 
 def redraw(counts: Counts, group_counts: Counts, offsets: IntArray, seed: int, first: int) -> int:
-    """Fill the counts of members: each copy of a group redraws its members."""
+    """Fill member counts, redrawing the members for each copy of a group."""
     counts[:] = 0
     sizes = np.diff(offsets)
     keys = _stream_keys(seed ^ WITHIN_STREAM, first, LANES)
@@ -226,7 +226,7 @@ def _rows(counts: Counts, index: Index | None, begin: int, end: int) -> Counts:
 def _segment_sums(
     counts: Counts, largest: int, layout: RankLayout
 ) -> Iterator[tuple[int, FloatArray, FloatArray, FloatArray | None]]:
-    """Yield, for each tile, its end row and the counts of each segment's parts per lane."""
+    """Yield the end row and the segment counts per lane of each tile."""
     for begin, end, above, positive, tied in layout.tiles:
         # A segment longer than a tile forms one tile, regardless of its length.
         small = (end - begin) * largest < 1 << 16

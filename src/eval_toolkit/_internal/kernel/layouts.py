@@ -1,4 +1,4 @@
-"""Data layouts of the kernel, sorted once and read by every resample."""
+"""Data layouts of the kernel, computed once and used by every resample."""
 
 import functools
 from collections.abc import Iterator
@@ -18,9 +18,9 @@ _TILE_ROWS = 4096
 class RankLayout:
     """Rows in rank order, divided into segments for average precision and ROC-AUC.
 
-    A segment is one distinct score with at least one positive: negatives strictly above it (and
-    below the previous segment), its positives, its tied negatives. Between positives only the sum
-    of the counts matters, so a row costs one addition.
+    A segment is a distinct score with at least one positive: the negatives above it (and below the
+    previous segment), its positives, and its tied negatives. Only sums of counts matter between
+    positives, so each row costs one addition.
     """
 
     segments: Index
@@ -108,7 +108,7 @@ class SumsLayout:
 
 @dataclass(frozen=True)
 class MassLayout:
-    """Rows in rank order, to be cut into equal-mass bins by the number of draws above them."""
+    """Rows in rank order, for equal-mass bins by number of draws."""
 
     labels: NDArray[np.uint8]
     scores: FloatArray

@@ -1,14 +1,14 @@
 """Near-duplicate kernel: MinHash band keys of texts, and verified pairs.
 
-Two back-ends find the same pairs: ``native`` (C, neardup.c) and ``numpy`` (neardup_numpy.py).
-`eval_toolkit._internal.kernel.using` and ``EVAL_TOOLKIT_KERNEL`` choose for this kernel too.
+Two backends find the same pairs: ``native`` (C, neardup.c) and ``numpy`` (neardup_numpy.py). They
+are selected by `eval_toolkit._internal.kernel.using` and ``EVAL_TOOLKIT_KERNEL``.
 
-A text is represented by the set of its code-point n-grams; a text shorter than n is a single gram,
-and the empty text has none. Grams are hashed to 32 bits, and the similarity of a pair is the
-Jaccard coefficient of the hashed sets: two different grams collide with probability 2⁻³².
+A text is represented by the set of its code-point n-grams; a text shorter than n is a single
+n-gram, and the empty text has none. N-grams are hashed to 32 bits (collision probability 2⁻³²), and
+the similarity of a pair is the Jaccard coefficient of the hashed sets.
 
-The hash family is x → a·x mod 2³² with odd a, a permutation of the 32-bit integers; wrap-around of
-the product is intended.
+The hash family is x → a·x mod 2³² with odd a, which permutes the 32-bit integers; products are
+meant to wrap around.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 BUCKET_LIMIT = 512
-"""Largest bucket compared pairwise; texts in larger ones are compared with clusters."""
+"""Largest bucket compared pairwise; in larger buckets, texts are compared with clusters."""
 
 MAX_TEXTS = (1 << 32) - 1
 
@@ -63,7 +63,7 @@ _STRIP = 64
 
 @dataclass(frozen=True, slots=True)
 class FoundPairs:
-    """Distinct pairs of rows in order; incomplete if a bucket was too large."""
+    """Distinct pairs of rows, in order; incomplete if a bucket was too large."""
 
     left: IntArray
     right: IntArray
@@ -77,7 +77,7 @@ def backend() -> str:
 
 
 def _encoded(texts: Sequence[str]) -> Corpus:
-    """Concatenate strings: ASCII as bytes, others with four bytes per code point."""
+    """Concatenate strings, as bytes if all are ASCII, else with four bytes per code point."""
     if len(texts) > MAX_TEXTS:
         raise InvalidInputError(
             f"`texts` has {len(texts)} distinct texts; at most {MAX_TEXTS} can be compared at once"
@@ -127,7 +127,7 @@ def similar_pairs(
     task: int = ALL_PAIRS,
     kinds: NDArray[np.uint8] | None = None,
 ) -> FoundPairs:
-    """Return the pairs of texts that share a band and reach the similarity threshold.
+    """Return pairs of texts that share a band and reach the similarity threshold.
 
     Parameters
     ----------
@@ -142,8 +142,8 @@ def similar_pairs(
     threshold : float
         Smallest Jaccard coefficient of a pair; 0 returns all pairs that share a band.
     boundary : int, optional
-        Number of queries: texts before it are queries, the others references; only pairs of a query
-        and a reference are returned.
+        Number of leading texts that are queries; only pairs of a query and a reference (a later
+        text) are returned.
     limit : int, default 512
         Largest bucket compared pairwise.
     task : int, default ALL_PAIRS

@@ -1,6 +1,6 @@
-"""The near-duplicate kernel in numpy, with the same keys and pairs as the C kernel.
+"""Numpy backend of the near-duplicate kernel; finds the same pairs as the C kernel.
 
-Mirrors neardup.c, which explains the algorithm; texts are processed in cache-sized blocks.
+Mirrors neardup.c, which documents the algorithm; texts are processed in cache-sized blocks.
 """
 
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ GAMMA = 0x9E3779B97F4A7C15
 BLOCK_BYTES = 1 << 16
 """Bytes of text per block, so that n-grams and products fit into the L2 cache."""
 CHUNK_PAIRS = 1 << 15
-"""Number of pairs compared at a time."""
+"""Number of pairs compared per batch."""
 REACH_BLOCK = 8
-"""References compared before the first check for a match; doubled each time."""
+"""Initial number of references compared per query, doubled until a match is found."""
 
 ALL_PAIRS, CONNECT, FIRST_KEPT = range(3)
 """Purpose of a join: all pairs, pairs that connect each cluster, or (kept, dropped) pairs."""
@@ -40,7 +40,7 @@ class Corpus(NamedTuple):
 
 
 class Sketches(NamedTuple):
-    """Precomputed features of each text, used before the exact comparison."""
+    """Precomputed features of each text for filtering candidate pairs."""
 
     keys: Grams
     bitmaps: Hashes
@@ -79,7 +79,7 @@ def _ranges(begins: IntArray, sizes: IntArray) -> IntArray:
 
 
 def _grams(corpus: Corpus, rows: Ids, n: int) -> tuple[Grams, IntArray]:
-    """Return the hashed n-grams of the selected texts, with repetitions, and each text's count."""
+    """Return the hashed n-grams of the selected texts, with repetitions, and their counts."""
     points, lengths = _code_points(corpus, rows)
     points += _U64(1)
     windows = np.where(lengths > n, lengths - n + 1, lengths > 0)
@@ -161,7 +161,7 @@ def pairs(
     task: int,
     kinds: NDArray[np.uint8],
 ) -> tuple[bytes, bool]:
-    """Return the verified pairs of texts that share a bucket, and whether the list is complete."""
+    """Return verified pairs of texts in a common bucket, and whether the list is complete."""
     join = _Join(corpus, n, sketch, threshold)
     keys = sketch.keys
     if task == FIRST_KEPT:
@@ -226,7 +226,7 @@ class _Join:
         limit: int,
         kinds: NDArray[np.uint8],
     ) -> None:
-        """Compare the queries of every bucket (which come first) with its references."""
+        """Compare the queries of every bucket (listed first) with its references."""
         for begin, size in zip(begins.tolist(), sizes.tolist(), strict=True):
             bucket = ids[begin : begin + size]
             queries, references = np.split(bucket, [np.searchsorted(bucket, boundary)])
@@ -270,7 +270,7 @@ class _Join:
             begin, size = begin + size, 2 * size
 
     def compare(self, band: int, left: Ids, right: Ids, *, unconnected: bool = False) -> int:
-        """Keep the similar pairs among those that share a band; return their number."""
+        """Keep the similar pairs that share a band, and return their number."""
         if unconnected:
             self._unite()
             root = self._roots()
@@ -300,7 +300,7 @@ class _Join:
                 kept.setdefault(bucket, []).append(one)
 
     def connect(self, band: int, ids: Ids) -> None:
-        """Compare a large bucket with its representatives, no two of which are similar."""
+        """Compare a large bucket with mutually dissimilar representatives."""
         attached = np.zeros(len(ids), np.bool_)
         for place, one in enumerate(ids.tolist()):
             if not attached[place]:
@@ -311,7 +311,7 @@ class _Join:
         self.keys[ids, band] = 0
 
     def clusters(self, band: int, ids: Ids) -> None:
-        """Compare a large bucket with the clusters in it."""
+        """Compare the texts of a large bucket with the clusters in it."""
         representatives: list[int] = []
         for one in ids.tolist():
             self._unite()
@@ -351,7 +351,7 @@ class _Join:
         return one
 
     def _similar(self, band: int, left: Ids, right: Ids) -> NDArray[np.void]:
-        """Return the similar pairs among those that share a band for the first time."""
+        """Return the similar pairs that share a band for the first time."""
         found = [np.empty(0, PAIR)]
         for begin in range(0, len(left), CHUNK_PAIRS):
             a, b = left[begin : begin + CHUNK_PAIRS], right[begin : begin + CHUNK_PAIRS]
@@ -392,7 +392,7 @@ class _Join:
         return out
 
     def _gram_sets(self, rows: Ids) -> tuple[Grams, IntArray]:
-        """Return the sorted distinct n-grams of the selected texts, and the number per text."""
+        """Return the sorted distinct n-grams of the selected texts and the number per text."""
         grams, windows = _grams(self.corpus, rows, self.n)
         owners = np.repeat(np.arange(len(rows), dtype=_U64), windows)
         distinct = np.unique(owners << _U64(32) | grams)

@@ -1,9 +1,9 @@
-"""Sandbox for untrusted or potentially endless work in separate processes.
+"""Sandbox for untrusted or long-running code in worker processes.
 
 `Contained` wraps a function; calling it runs the function in a worker process, which is reused for
-later calls and killed and replaced when it exceeds its limits. Arguments and results are JSON.
-Workers that run our own functions have time and memory limits; workers that run model-written
-programs are isolated as described in `levels`, as far as the system supports it.
+later calls, and replaced if it exceeds its limits. Arguments and results are JSON. Workers for
+built-in functions have time and memory limits; workers for model-written programs are also isolated
+as described in `levels`.
 """
 
 from typing import TYPE_CHECKING

@@ -1,13 +1,13 @@
-"""Chart conversion in a worker: Vega-Lite to an image, with a library that may crash."""
+"""Conversion of Vega-Lite charts to images, in a worker because the library may crash."""
 
 import base64
 from typing import Any
 
 
 def convert(spec: dict[str, Any], kind: str, options: dict[str, Any]) -> str:
-    """Return an image, or the chart library, as base64; runs in workers only.
+    """Return an image, or the chart library, as base64 (workers only).
 
-    The kind "script" is the JavaScript library that draws charts in a browser.
+    The kind "script" returns the JavaScript library that draws charts in a browser.
     """
     import vl_convert
 

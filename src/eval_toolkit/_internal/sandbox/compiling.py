@@ -1,8 +1,8 @@
 """Compilation of untrusted regular expressions within a CPU time budget.
 
-Patterns are compiled in this process, and some take much longer than their length suggests: sets of
-wide ranges are expanded character by character. A pattern is limited to `LONGEST` characters and
-`WIDE` such ranges; all patterns share a budget of `SECONDS`, which refills slowly over time.
+Patterns are compiled in this process, and some are slow to compile: wide character ranges are
+expanded character by character. A pattern is limited to `LONGEST` characters and `WIDE` such
+ranges; all patterns share a budget of `SECONDS`, which refills slowly.
 """
 
 import re
@@ -17,9 +17,9 @@ LONGEST = 50_000
 WIDE = 300
 """Maximum number of ranges in a pattern that end at U+1000 or later, literally or escaped."""
 SECONDS = 5.0
-"""Processor seconds available for compiling patterns."""
+"""CPU seconds available for compiling patterns."""
 _REFILLED = 0.05
-"""Seconds refunded per elapsed second, so that long-running processes do not exhaust the budget."""
+"""Seconds refunded per elapsed second, for long-running processes."""
 _IS_WIDE = re.compile("-(?:[\u1000-\U0010ffff]|\\\\[uUN])")
 
 
@@ -42,7 +42,7 @@ _TIME = _Time()
 def compile_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
     r"""Compile a pattern within the limits on size and time.
 
-    Raises `re.error` for an invalid pattern, and for one that is too long or takes too long.
+    Raises `re.error` if the pattern is invalid, too long or too slow to compile.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def compile_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
     '7'
     >>> compile_pattern("a" * 60_000)
     Traceback (most recent call last):
-    re.error: it has 60000 characters; at most 50000 are read
+    re.error: it has 60000 characters; at most 50000 are allowed
     """
     if isinstance(pattern, str):
         if len(pattern) > LONGEST:

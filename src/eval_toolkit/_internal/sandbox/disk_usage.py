@@ -1,4 +1,4 @@
-"""Total size of the files written by programs, including removed files that are still open."""
+"""Disk usage of programs, including removed files that are still open."""
 
 import os
 import re
@@ -8,15 +8,15 @@ from pathlib import Path
 
 _MOST_BYTES, _MOST_FILES = 64 * 1024 * 1024, 1024
 _MOST_MAPPED = 4
-"""Prefixes of removed files used as memory, whose size cannot be read."""
+"""Prefixes of removed files that are used as memory; their size cannot be read."""
 _REMOVED = re.compile(r"^\S+ \S+ \S+ (\S+ [1-9]\d*) +/.* \(deleted\)$", re.MULTILINE)
 
 
 def written_too_much(folder: Path, processes: Iterable[int] = ()) -> bool:
-    """Return whether programs have visibly written more than their limit.
+    """Return whether programs have written more than their limit.
 
-    Removed files that ``processes`` keep open also count, and names that are too long to inspect
-    count as too much.
+    Removed files that ``processes`` keep open also count. Paths that are too long to inspect count
+    as exceeding the limit.
     """
     wrong: list[OSError] = []
     n = size = 0
@@ -41,7 +41,7 @@ def _bytes(about: os.stat_result) -> int:
 
 
 def _removed_bytes(process: int) -> int:
-    """Return the total size of the removed files that a process has open."""
+    """Return the total size of removed files that a process keeps open."""
     size = 0
     try:
         with os.scandir(f"/proc/{process}/fd") as entries:

@@ -1,12 +1,12 @@
-"""Errors of contained calls: exceeded limits, and exceptions in the function."""
+"""Errors of sandboxed calls: exceeded limits, and exceptions in the function."""
 
 from eval_toolkit.errors import EvalToolkitError
 
 
 class Overrun(EvalToolkitError, RuntimeError):  # noqa: N818 - not always a mistake
-    """A contained call exceeded its limits.
+    """A sandboxed call exceeded its limits.
 
-    The kind "crash" is any other end of the process.
+    The kind "crash" means any other termination of the process.
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -15,4 +15,4 @@ class Overrun(EvalToolkitError, RuntimeError):  # noqa: N818 - not always a mist
 
 
 class Failed(EvalToolkitError, RuntimeError):  # noqa: N818
-    """The contained function raised or could not be called; the message gives name and error."""
+    """The sandboxed function raised or could not be called."""

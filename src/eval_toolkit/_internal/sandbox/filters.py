@@ -1,9 +1,9 @@
-"""System call filter with an allow list of the calls a program may make.
+"""System call filter with an allow list.
 
-An allow list also rejects system calls of later kernels. Memory, open files, threads, clocks and
-waiting are allowed. New processes and programs, sockets (except socket pairs), signals to other
+An allow list also rejects system calls added in later kernels. Memory, open files, threads, clocks
+and waiting are allowed. New processes and programs, sockets (except socket pairs), signals to other
 processes, priorities, namespaces, device-specific calls and access to other processes are rejected.
-Calls with several purposes are filtered by their arguments.
+Multi-purpose calls are filtered by argument.
 """
 
 import ctypes
@@ -51,9 +51,9 @@ _PRETENDED = """
 chmod:90/- fchmod:91/52 fchmodat:268/53 fchmodat2:452/452 utime:132/- utimes:235/- utimensat:280/88
 futimesat:261/-
 """
-"""Mode and time changes that only ownership prevents; they report success without any effect."""
+"""Mode and time changes, which Landlock does not block; they report success without effect."""
 _UNSUPPORTED = "fallocate:285/47"
-"""Preallocation; refused because written bytes must be counted, and libraries work without it."""
+"""Preallocation; rejected because written bytes must be counted, and libraries work without it."""
 _DECIDED = """
 open:2/- openat:257/56 fcntl:72/25 ioctl:16/29 prctl:157/167 prlimit64:302/261 tgkill:234/131
 clone:56/220 socketpair:53/199
@@ -61,9 +61,9 @@ clone:56/220 socketpair:53/199
 
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _X32 = 0x40000000
-"""First number of the x32 system calls on x86-64."""
+"""First system call number of the x32 ABI on x86-64."""
 _NEWEST = 424
-"""Newer calls report "not implemented", so that libraries fall back to older ones."""
+"""Newer calls that report "not implemented", so that libraries fall back to older calls."""
 
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 38, 22, 2
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
@@ -91,7 +91,7 @@ def has_filter() -> bool:
 
 
 def filter_calls() -> bool:
-    """Block all system calls that are not listed, permanently; return whether it succeeded.
+    """Permanently block all system calls that are not listed; return whether this succeeded.
 
     Rejected calls fail with EPERM, as if the user lacked permission.
 
@@ -105,8 +105,8 @@ def filter_calls() -> bool:
     if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:
         return False
     program = ctypes.create_string_buffer(rules, len(rules))
-    told = struct.pack("HxxxxxxP", len(rules) // 8, ctypes.addressof(program))
-    return bool(libc.prctl(_SECCOMP, _FILTER, told, 0, 0) == 0)
+    argument = struct.pack("HxxxxxxP", len(rules) // 8, ctypes.addressof(program))
+    return bool(libc.prctl(_SECCOMP, _FILTER, argument, 0, 0) == 0)
 
 
 def _instruction(code: int, yes: int, no: int, value: int) -> bytes:
@@ -158,7 +158,7 @@ def _only(position: int, *values: int, otherwise: int = _REFUSE) -> list[Rule]:
 
 
 def _decided(name: str) -> list[Rule]:
-    """Return the rules for a call that is allowed depending on its arguments."""
+    """Return the rules for a call that is filtered by argument."""
     if name == "fcntl":  # no signals on readable input
         kept = (*_DUPLICATE, *_DESCRIPTOR_FLAGS, *_LOCKS, _PIPE_SIZE)
         status = [_argument(2), (_HAS_BITS, 0, 1, _ASYNCHRONOUS), _answer(_REFUSE), _answer(_ALLOW)]

@@ -1,8 +1,8 @@
-"""Isolation by Linux namespaces: no other processes, no network, and few files.
+"""Isolation by Linux namespaces, without other processes or network, and with few files.
 
 `enter_jail` sets up the namespaces itself; `bubblewrap_command` returns the equivalent bubblewrap
-command, if bubblewrap is installed. The jail contains the files of a `View`, read-only, and an
-empty folder `HOME` of 64 MB, which disappears with the process. There is no ``/proc``.
+command, if bubblewrap is installed. The jail contains the files of a `View` (read-only) and an
+empty, temporary `HOME` folder of 64 MB. There is no ``/proc``.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ _MB = 1024 * 1024
 _HOME_MB, _HOME_FILES = 64, 4096
 
 _NAMESPACES = 0x10000000 | 0x40000000 | 0x00020000 | 0x08000000 | 0x20000000 | 0x04000000
-"""Namespaces to create: user, network, mount, IPC, PID, host name."""
+"""Namespaces to create: user, network, mount, IPC, PID and UTS."""
 _NEW_CGROUPS = 0x02000000
 _READ_ONLY, _NO_SUID, _NO_DEVICES = 0x1, 0x2, 0x4
 _BIND, _RECURSIVE, _PRIVATE, _DETACH = 0x1000, 0x4000, 0x40000, 0x2
@@ -30,7 +30,7 @@ _MOUNT_SETATTR, _HERE, _ALL_BELOW = 442, -100, 0x8000
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _PARENT_DEATH = 1
 _ORDINARY, _NOBODY = 1000, 65534
-"""User and group ids inside, and outside if started by root."""
+"""User and group id inside the jail (also outside, if started by root)."""
 
 
 @cache
@@ -45,13 +45,13 @@ def _checked(result: int, call: str) -> None:
 
 
 def enter_jail(folder: str, view: View) -> None:
-    """Move into new namespaces; the caller continues inside, as a child of their first process.
+    """Enter new namespaces; the caller continues as a child of their first process.
 
-    The process must be single-threaded. It stays outside and waits for its child, and so does the
-    first process inside: the kernel shields process 1 from most signals, including its own alarm.
+    The process must be single-threaded. It stays outside and waits for its child, as does the first
+    process inside, because the kernel shields process 1 from most signals, including its own alarm.
     Each process ends with its parent.
 
-    The empty ``folder`` becomes the root. If a step fails, completed steps are not undone.
+    The empty ``folder`` becomes the root. Completed steps are not undone if a later step fails.
     """
     libc = _libc()
     is_another = _unshare(libc)
@@ -69,8 +69,8 @@ def enter_jail(folder: str, view: View) -> None:
 def _unshare(libc: ctypes.CDLL) -> bool:
     """Enter new namespaces; return whether the user inside is mapped to a different user.
 
-    Root is mapped to nobody, who is subject to process limits; a process outside has to write that
-    mapping. Other users keep their identity under a different user id.
+    Root is mapped to ``nobody``, which is subject to process limits; a process outside must write
+    that mapping. Other users keep their identity under a different user id.
     """
     reading, writing = os.pipe()
     outside = os.fork() if os.getuid() == 0 else 0
@@ -101,11 +101,11 @@ def _map_users(process: int, reading: int) -> int:
 
 
 def _build_root(libc: ctypes.CDLL, root: str, view: View) -> None:
-    """Build a new root in a folder, with the visible files mounted in it."""
+    """Build a new root in a folder and mount the visible files in it."""
 
     def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-        told = [os.fsencode(text) for text in (source, target, kind)]
-        _checked(libc.mount(*told, flags, os.fsencode(options)), f"mount {target}")
+        arguments = [os.fsencode(text) for text in (source, target, kind)]
+        _checked(libc.mount(*arguments, flags, os.fsencode(options)), f"mount {target}")
 
     mount("none", "/", "none", _RECURSIVE | _PRIVATE)
     mount("tmpfs", root, "tmpfs", _NO_SUID | _NO_DEVICES, "size=1m,mode=755")
@@ -138,14 +138,16 @@ def _build_root(libc: ctypes.CDLL, root: str, view: View) -> None:
 
 
 def _set_read_only(libc: ctypes.CDLL, path: str, *, below: bool) -> None:
-    told = struct.pack("QQQQ", _READ_ONLY, 0, 0, 0)
+    attributes = struct.pack("QQQQ", _READ_ONLY, 0, 0, 0)
     flags = _ALL_BELOW if below else 0
-    changed = libc.syscall(_MOUNT_SETATTR, _HERE, os.fsencode(path), flags, told, len(told))
+    changed = libc.syscall(
+        _MOUNT_SETATTR, _HERE, os.fsencode(path), flags, attributes, len(attributes)
+    )
     _checked(changed, "mount_setattr")
 
 
 def go_on_in_a_child() -> None:
-    """Continue in a child that ends with this process, which waits and exits with its status."""
+    """Fork; continue in the child, while this process waits and exits with its status."""
     child = os.fork()
     if child:
         _wait_for(child)
@@ -163,7 +165,7 @@ def _wait_for(child: int) -> NoReturn:
 
 
 def bubblewrap_command(view: View) -> list[str] | None:
-    """Return the start of a bubblewrap command, or None if bubblewrap is not installed."""
+    """Return a bubblewrap command prefix, or None if bubblewrap is not installed."""
     import shutil  # called by the caller only; every import of a worker is copied to its forks
 
     program = shutil.which("bwrap") if sys.platform.startswith("linux") else None
@@ -187,7 +189,7 @@ def bubblewrap_command(view: View) -> list[str] | None:
 
 
 def drop_privileges() -> None:
-    """Drop privileges that root or a new user namespace grants."""
+    """Drop privileges granted by root or a new user namespace."""
     if sys.platform.startswith("linux"):
         header, nothing = struct.pack("Ii", 0x20080522, 0), bytes(24)
         _checked(_libc().capset(header, nothing), "capset")

@@ -30,17 +30,17 @@ def _libc() -> ctypes.CDLL:
 
 
 def landlock_version() -> int:
-    """Return the Landlock version of the kernel; 0 if it has none."""
+    """Return the Landlock version of the kernel, or 0."""
     if not sys.platform.startswith("linux"):
         return 0
     return max(0, int(_libc().syscall(_CREATE, None, 0, _VERSION)))
 
 
 def restrict_files(readable: Iterable[str], devices: Iterable[str], folder: str) -> bool:
-    """Permanently give up access to all files except these; return whether it succeeded.
+    """Permanently give up access to all other files; return whether this succeeded.
 
-    Also blocks TCP connections, and signals and abstract sockets to other processes, if the
-    kernel's version supports it. Landlock does not cover modes, times and the existence of files.
+    If the kernel supports it, also blocks TCP connections, and signals and abstract sockets to
+    other processes. Landlock does not cover file modes, times and existence.
 
     ``devices`` can be read and written; ``folder`` is fully accessible.
     """

@@ -1,13 +1,13 @@
-"""Sandbox levels: the isolation available on this system, tested by attempted violations.
+"""Sandbox levels, determined by testing the isolation available on this system.
 
 jailed
-    Namespaces: a program sees no other process and no network; its file system contains only the
-    interpreter with its libraries, three devices and an empty folder of its own. A filter rejects
-    all system calls that are not on an allow list. Uses bubblewrap if it is installed.
+    Namespaces: a program sees no other processes and no network; its file system contains only the
+    interpreter with its libraries, three devices and an empty folder. A filter rejects all system
+    calls that are not on an allow list. Uses bubblewrap if installed.
 contained
-    Fallback where namespaces are not permitted, as in most containers: the same filter, and
-    Landlock to block all other files. The program shares the process table and the network with the
-    user, but can access neither.
+    Fallback if namespaces are not permitted, as in most containers: the same filter, with Landlock
+    to block all other files. The program shares the process table and the network with the user,
+    but can access neither.
 refused
     Less isolation. Model-written programs are not run.
 """
@@ -43,13 +43,13 @@ _SETTINGS = {
     "/proc/sys/kernel/unprivileged_userns_clone": "0",
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1",
 }
-"""Sysctl settings that forbid user namespaces, and the values that allow them."""
+"""Sysctl settings that restrict user namespaces, with the values that permit them."""
 _LOCK = threading.Lock()
 _PATIENCE = 20.0
 
 
 class Level(StrEnum):
-    """Degrees of isolation of programs, best first."""
+    """Degrees of isolation, best first."""
 
     JAILED = "jailed"
     CONTAINED = "contained"
@@ -58,10 +58,10 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Isolation measured on this system.
+    """Isolation available on this system.
 
-    ``way`` is "bubblewrap", "namespaces" or "Landlock", and empty if there is none. ``reasons`` say
-    why each better mechanism failed.
+    ``way`` is "bubblewrap", "namespaces", "Landlock" or empty. ``reasons`` explains why each better
+    mechanism failed.
     """
 
     level: Level
@@ -69,7 +69,7 @@ class Measured:
     reasons: Mapping[str, str] = field(default_factory=dict)
 
     def advice(self) -> str:
-        """Return advice on how to reach a higher level; empty if there is none."""
+        """Return advice on how to reach a higher level, or ""."""
         if self.level == Level.JAILED:
             return ""
         if not os.path.exists("/proc/self/status"):  # noqa: PTH110
@@ -81,7 +81,7 @@ _FOUND: list[Measured] = []
 
 
 def measured_level() -> Measured:
-    """Return the best level of this system, measured on the first call.
+    """Return the best level on this system, determined on the first call.
 
     Examples
     --------
@@ -95,9 +95,9 @@ def measured_level() -> Measured:
 
 
 def required_level() -> Measured:
-    """Return the level at which model-written programs run.
+    """Return the sandbox level for model-written programs.
 
-    Raises `EvalToolkitError` if it is weaker than *jailed* and the user has not allowed that.
+    Raises `EvalToolkitError` if it is weaker than *jailed* and the user has not permitted that.
     """
     found = measured_level()
     if found.level == Level.JAILED:
@@ -123,7 +123,7 @@ def program_sandbox(way: str, *, packages: bool = False, forks: bool = True) -> 
 
 
 def best_sandbox() -> Sandbox | None:
-    """Return the best available sandbox for our own code on model output, or None."""
+    """Return the best available sandbox for built-in code on model output, or None."""
     way = measured_level().way
     return program_sandbox(way, packages=True, forks=False) if way else None
 
@@ -151,7 +151,7 @@ def _measured() -> Measured:
 
 
 def _reason(error: Exception) -> str:
-    """Return the system's error without the process name: "unshare: Operation not permitted"."""
+    """Extract the system error, e.g. "unshare: Operation not permitted"."""
     said = " ".join(str(error).split())
     said = re.sub(r"^.*?(?:ended with code -?\d+: |Error: (?:\[Errno \d+\] )?)", "", said)
     return re.split(r", likely|\. See|; see", said)[0][:200]

@@ -1,4 +1,4 @@
-"""Resource limits of a contained process, which it sets itself with the standard library."""
+"""Resource limits that a sandboxed process sets for itself."""
 
 import math
 import sys
@@ -16,16 +16,16 @@ _MB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a contained process.
+    """Limits of a sandboxed process.
 
     Parameters
     ----------
     seconds : float, default 5.0
-        Wall-clock seconds of one call.
+        Wall-clock seconds per call.
     memory_mb : int, optional
         Address space of the process in MB; None for no limit.
     file_mb : int, default 16
-        Maximum size of a file it may write, in MB.
+        Maximum size of a written file in MB.
     open_files : int, default 64
         Maximum number of open files.
 
@@ -44,7 +44,7 @@ class Limits:
 
     @property
     def applied(self) -> tuple[str, ...]:
-        """Limits that this platform enforces; the time limit is enforced everywhere.
+        """Limits enforced on this platform; the time limit is always enforced.
 
         macOS accepts a memory limit but does not enforce it.
         """

@@ -1,8 +1,8 @@
-"""User-supplied patterns on model output, matched in process if safe, else in the sandbox.
+"""Matching of user-supplied patterns on model output, in the sandbox unless provably fast.
 
-Python's ``re`` backtracks, so a pattern can explore exponentially many paths through a text.
-`is_simple` bounds their number from above. A pattern with few paths runs in this process; any other
-runs in a worker and is stopped after `SECONDS`.
+Python's ``re`` backtracks, so a pattern can explore exponentially many paths. `is_simple` computes
+an upper bound of their number. Patterns with few paths run in this process; other patterns run in a
+worker that is stopped after `SECONDS`.
 """
 
 import re
@@ -13,19 +13,19 @@ from importlib import import_module
 from typing import Any
 
 PATTERN_LIMIT = 20_000
-"""Maximum number of characters searched, counted from the end of a text."""
+"""Maximum number of characters searched, counted from the end of the string."""
 SECONDS = 1.0
-"""Seconds that a complex pattern may search one text."""
+"""Time limit in seconds for a complex pattern on one string."""
 _WAYS = PATTERN_LIMIT + 1
-"""Bound for one unbounded repetition without alternatives: two seconds in the worst case."""
+"""Maximum number of paths: one unbounded repetition without alternatives, at most two seconds."""
 
 
 def find_in(text: str, pattern: re.Pattern[str], which: str) -> str | None:
-    """Return the match of a pattern near the end of a text.
+    """Return the match of a pattern near the end of a string.
 
-    Only the last `PATTERN_LIMIT` characters are searched. The result is the first group that
-    matched, or the whole match if there are no groups; None if nothing is found. Raises `Overrun`
-    if the search takes too long.
+    Only the last `PATTERN_LIMIT` characters are searched. Returns the first group that matched, the
+    whole match if there are no groups, or None without a match. Raises `Overrun` if the search
+    takes too long.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def find_in(text: str, pattern: re.Pattern[str], which: str) -> str | None:
 
 
 def take_out(text: str, patterns: tuple[re.Pattern[str], ...]) -> str:
-    r"""Remove the matches of patterns from the end of a string; see `find_in`.
+    r"""Remove all matches of patterns from a string; see `find_in` for the limits.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def take_out(text: str, patterns: tuple[re.Pattern[str], ...]) -> str:
 
 
 def groups_in(text: str, pattern: re.Pattern[str]) -> dict[str, str | None] | None:
-    r"""Return the named groups of a pattern's first match in a text, or None if there is no match.
+    r"""Return the named groups of a pattern's first match in a string, or None.
 
     Raises `Overrun` if the search takes too long.
 
@@ -66,7 +66,7 @@ def groups_in(text: str, pattern: re.Pattern[str]) -> dict[str, str | None] | No
 
 
 def replace_in(text: str, pattern: str, repl: str, count: int = 0) -> str:
-    """Replace the matches of a pattern in a string; used by templates in a worker."""
+    """Replace the matches of a pattern in a string (used by templates in a worker)."""
     return re.sub(pattern, repl, text, count=count)
 
 
@@ -102,11 +102,10 @@ def _without(pattern: str, flags: int, text: str) -> str:
 
 @lru_cache(maxsize=512)
 def is_simple(pattern: str, flags: int = 0) -> bool:
-    r"""Return whether a pattern always ends quickly on texts of `PATTERN_LIMIT` characters.
+    r"""Return whether a pattern is always fast on strings of `PATTERN_LIMIT` characters.
 
-    Two unbounded repetitions, nested or consecutive, are not simple, and neither are backreferences
-    and lookarounds. Many harmless patterns are therefore not simple; they only cost a call to a
-    worker.
+    Patterns with two unbounded repetitions, backreferences or lookarounds are not simple. Many
+    harmless patterns are therefore not simple; they only cost a call to a worker.
 
     Examples
     --------
@@ -125,22 +124,22 @@ def is_simple(pattern: str, flags: int = 0) -> bool:
 
 
 def _ways(parts: Any) -> float:
-    """Return an upper bound of the number of paths of a parsed pattern from one position."""
+    """Return an upper bound on the number of paths of a parsed pattern from one position."""
     ways = 1.0
-    for kind, told in parts:
-        ways *= _ways_of(str(kind), told)
+    for kind, argument in parts:
+        ways *= _ways_of(str(kind), argument)
     return ways
 
 
-def _ways_of(kind: str, told: Any) -> float:
+def _ways_of(kind: str, argument: Any) -> float:
     if kind in ("LITERAL", "NOT_LITERAL", "IN", "ANY", "AT", "CATEGORY", "RANGE"):
         return 1.0
     if kind == "SUBPATTERN":
-        return _ways(told[-1])
+        return _ways(argument[-1])
     if kind == "BRANCH":
-        return float(sum(_ways(branch) for branch in told[1]))
+        return float(sum(_ways(branch) for branch in argument[1]))
     if kind in ("MAX_REPEAT", "MIN_REPEAT"):
-        least, most, inner = told
+        least, most, inner = argument
         ways, most = _ways(inner), min(int(most), PATTERN_LIMIT)
         if ways == 1.0:
             return float(most - int(least) + 1)

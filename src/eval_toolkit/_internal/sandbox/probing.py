@@ -1,4 +1,4 @@
-"""Attempts to break out of a sandbox, which determine its level."""
+"""Attempted violations that determine the level of a sandbox."""
 
 import contextlib
 import fcntl
@@ -15,10 +15,10 @@ _GIVEN = {"HOME", "TMPDIR", "LC_ALL"}
 
 
 def probed(outside: Mapping[str, Any], *, alone: bool) -> dict[str, bool]:
-    """Attempt violations and return, by name, whether each was prevented.
+    """Attempt violations; return by name whether each was prevented.
 
-    ``outside`` contains an existing ``file`` and ``folder`` outside the sandbox, and the caller's
-    ``pid``. ``alone`` tells whether the worker is the first process of its namespace.
+    ``outside`` contains an existing ``file`` and ``folder`` outside the sandbox and the caller's
+    ``pid``. ``alone`` states whether the worker is the first process of its namespace.
     """
     attempts: dict[str, Callable[[], Any]] = {
         "start a process": _fork,

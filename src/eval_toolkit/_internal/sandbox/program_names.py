@@ -1,4 +1,4 @@
-"""Names of a program that its tests use."""
+"""Names that tests use from a program."""
 
 import ast
 import builtins
@@ -6,10 +6,10 @@ import sys
 
 
 def names_needed(tree: ast.AST, names: dict[str, str]) -> dict[str, str]:
-    """Return the names of a program that its tests use, with the module if a name denotes one.
+    """Return the names that tests use from a program, with the module if a name denotes one.
 
     Names of standard library modules denote these modules. Names of built-ins denote the built-ins,
-    unless the tests use no other name of the program: then the function under test has such a name.
+    unless the tests use no other name, in which case the function under test has such a name.
     """
     nodes = list(ast.walk(tree))
     used = {node.id for node in nodes if isinstance(node, ast.Name)}
@@ -31,7 +31,7 @@ def names_needed(tree: ast.AST, names: dict[str, str]) -> dict[str, str]:
 
 
 def _innermost(nodes: list[ast.AST], names: set[str]) -> set[str]:
-    """Return the names whose calls do not contain calls of other names."""
+    """Return the names whose call arguments contain no calls of other names."""
     calls = [one for one in nodes if isinstance(one, ast.Call) and _called(one) in names]
     inner = [
         one for one in calls if not any(_called(n) in names for n in ast.walk(one) if n != one)

@@ -1,4 +1,4 @@
-"""Program side of a test run, which executes requests of the tests one at a time.
+"""Program side of a test run: execute requests from the tests one at a time.
 
 Objects that cannot be serialised are numbered and referenced by number.
 """
@@ -85,7 +85,7 @@ def _waited_for(awaitable: Any) -> Any:
 
 
 class _Objects:
-    """Objects of the program that its tests refer to, by number."""
+    """Numbered objects of the program that its tests refer to."""
 
     def __init__(self, stream: int) -> None:
         self.stream = stream
@@ -120,7 +120,7 @@ class _Objects:
         return ["object", self.number(value), self._class(type(value))]
 
     def _class(self, kind: type) -> list[Any]:
-        """Return a reference to a class; the first one includes its name, bases and methods."""
+        """Return a reference to a class; the first reference includes name, bases and methods."""
         number = self.number(kind)
         if number in self._described:
             return ["class", number]
@@ -169,7 +169,7 @@ class _Objects:
             self.answer(reply)
 
     def answer(self, request: dict[str, Any]) -> None:
-        """Execute a request of the tests and return its result to them."""
+        """Execute a request from the tests and send back the result."""
         printed = io.StringIO()
         before, sys.stdout = sys.stdout, printed
         try:
@@ -195,7 +195,7 @@ class _Objects:
             return {"raised": self._raised(error)}
 
     def _changed(self, told: dict[Any, Any], given: dict[Any, Any]) -> list[Any]:
-        """Return the arguments modified in place, with their positions or names."""
+        """Return the arguments that were modified in place, with their positions or names."""
         changed = []
         for name, argument in given.items():
             if _is_changeable(argument) and told[name][0] != "mine":
@@ -217,7 +217,7 @@ def _is_changeable(value: Any) -> bool:
 
 
 class _OfTests:
-    """An object of the tests that the program can call or iterate over."""
+    """Object of the tests that the program can call or iterate over."""
 
     def __init__(self, number: int, objects: _Objects) -> None:
         self.number = number
@@ -259,7 +259,7 @@ def serve(module: ModuleType, code: Any, stream: int) -> None:
 
 
 def _defined(module: ModuleType) -> dict[str, str]:
-    """Return the names that a program defines, with the module name for modules."""
+    """Return the names defined by a program, with the module name for modules."""
     return {
         name: value.__name__ if isinstance(value, ModuleType) else ""
         for name, value in list(module.__dict__.items())

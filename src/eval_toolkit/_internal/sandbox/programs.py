@@ -1,8 +1,8 @@
-"""Untrusted programs and their tests, run in a worker for a grader.
+"""Running untrusted programs and their tests in a worker.
 
-Two forks of the worker run the program and its tests, each with its own limits, in a temporary
-folder. The program's only connection is a socket pair, over which the tests call it. Only the tests
-hold the pipe on which a pass is reported, and no code of the program runs in their process.
+Two forks of the worker run the program and its tests in a temporary folder, each with its own
+limits. The program is connected only to a socket pair, through which the tests call it. Only the
+tests hold the pipe that reports a pass, and no code of the program runs in their process.
 """
 
 import contextlib
@@ -30,27 +30,27 @@ from eval_toolkit._internal.sandbox.probing import probed
 from eval_toolkit._internal.sandbox.view import DEVICES, LANDLOCK, View
 
 _READY, _PASSED, _APART = b"-", b"+", b"!"
-"""Messages of a child before it starts, and of tests when they finish; others report a failure."""
+"""Messages that a child has started and that tests have passed; other messages report a failure."""
 _NAME = "program"
 _LOOK = 0.05
-"""Seconds between checks of the size of a program's output."""
+"""Seconds between checks of a program's disk usage."""
 _THREADS = 256
 _LONGEST = 4096
 _HIDDEN: list[ModuleType] = []
-"""Modules hidden from programs; unloading them would take longer than a fork."""
+"""Modules hidden from programs, because unloading them would take longer than a fork."""
 _FEW = 10
 """Maximum process id that indicates a fresh PID namespace."""
 
 
 def run_program(code: str, told: dict[str, Any], way: str, view: dict[str, Any]) -> dict[str, Any]:
-    """Run a program and its tests in two forks of this process; for workers only.
+    """Run a program and its tests in two forks of this process (workers only).
 
-    The tests, Python code that uses the program's definitions, arrive as the message after the
-    call. They are read in their own process, so that no program finds them in its memory. A program
-    passes if the last line of the tests is reached.
+    The tests are Python code that uses the program's definitions and are sent as a separate
+    message. They are read in their own process, so that no program finds them in its memory. A
+    program passes if the last line of the tests is reached.
 
     The result contains ``passed``, ``timed_out`` and ``apart``, the reason if the tests cannot run
-    in a separate process. Raises RuntimeError if no process could be started, whatever the program.
+    in a separate process. Raises RuntimeError if no process could be started.
     """
     ours, theirs = socket.socketpair()
 
@@ -85,7 +85,7 @@ def run_program(code: str, told: dict[str, Any], way: str, view: dict[str, Any])
 
 
 def measure(outside: dict[str, Any], told: dict[str, Any], way: str, view: dict[str, Any]) -> Any:
-    """Attempt violations from inside the sandbox; for workers only.
+    """Attempt violations from inside the sandbox (workers only).
 
     ``outside`` contains the targets of `probing.probed`.
     """
@@ -111,7 +111,7 @@ gc.freeze()  # keeps forks from copying existing objects
 
 
 class _Place:
-    """A temporary folder with a deadline and the processes that run in it."""
+    """Temporary folder with a deadline and the processes that run in it."""
 
     def __init__(self, limits: Limits, way: str, view: View) -> None:
         self._limits, self._way, self._view = limits, way, view
@@ -141,7 +141,7 @@ class _Place:
         reports: bool = True,
         first: Callable[[], Any] | None = None,
     ) -> int:
-        """Start a process with only the given files open; return the descriptor of its report pipe.
+        """Start a process with only these files open; return the descriptor of its report pipe.
 
         ``work`` is called with its module and the result of ``first``. Without ``reports``, only
         the start is reported.
@@ -156,7 +156,7 @@ class _Place:
         return reading
 
     def heard(self, reading: int, n: int) -> bytes:
-        """Return up to `n` bytes of a process's report; fewer if it ends or the deadline passes."""
+        """Return up to `n` bytes of a process's report, fewer if it ends or the deadline passes."""
         heard = b""
         while len(heard) < n and not self.late:
             left = self._end - time.monotonic()
@@ -174,7 +174,7 @@ class _Place:
         return heard
 
     def end(self) -> list[int]:
-        """Kill the remaining processes, and return how each one ended."""
+        """Kill the remaining processes and return their exit statuses."""
         if self._children and self._way != LANDLOCK:  # all processes in its namespace
             with contextlib.suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
@@ -215,7 +215,7 @@ class _Place:
         stop(0)
 
     def _prepared(self, kept: set[int]) -> ModuleType:
-        """Drop the worker's state; return the module in which the program runs."""
+        """Drop the worker's state, and return the module in which the program runs."""
         os.setsid()
         os.chdir(self._folder)
         _close_all_but(kept)
@@ -232,7 +232,7 @@ class _Place:
         return module
 
     def _restrain(self) -> None:
-        """Drop all privileges that a program must not have."""
+        """Drop all privileges before running a program."""
         limits = self._limits
         signal.setitimer(signal.ITIMER_REAL, limits.seconds + 1)  # in case the worker has died
         end_with_parent()

@@ -1,7 +1,7 @@
-"""Untrusted Jinja templates, rendered in process if safe, else in the sandbox.
+"""Rendering of untrusted Jinja templates, in the sandbox unless provably cheap.
 
-Jinja's sandbox protects the interpreter, but not time and memory: it allows ``'a' * 4000000000``
-and nested loops. `is_plain` identifies templates that can use neither in excess.
+Jinja's sandbox protects the interpreter but does not limit time and memory: it allows ``'a' *
+4000000000`` and nested loops. `is_plain` identifies cheap templates.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from eval_toolkit._internal.sandbox.patterns import replace_in
 from eval_toolkit._internal.sandbox.workers import Contained
 
 SECONDS = 2.0
-"""Seconds that a complex template may take for one row."""
+"""Time limit in seconds for a complex template on one row."""
 LONGEST = 10_000_000
 """Maximum number of characters of a template's output."""
 _LIMITS = Limits(seconds=SECONDS, memory_mb=512)
@@ -63,7 +63,7 @@ _METHODS = frozenset(
     ]
 )
 _WRITING = frozenset(("capitalize", "lower", "string", "title", "trim", "upper"))
-"""Filters that convert their input to text; list items are quoted and escaped …"""
+"""Filters that convert their input to a string; list items are quoted and escaped …"""
 _MOST_WRITING = 3
 """… so that each nested conversion can double the length."""
 _MOST_NODES = 2_000
@@ -72,8 +72,8 @@ _MOST_NODES = 2_000
 class TemplateFailed(ValueError):  # noqa: N818 - as `Failed`
     """A template is invalid, does not fit its variables, or exceeds a limit.
 
-    The kind is "syntax", "template" if Jinja or the template rejects it, "overrun" for time or
-    memory, and otherwise "error".
+    The kind is "syntax", "template" (rejected by Jinja or the template), "overrun" (time or memory)
+    or "error".
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -84,9 +84,8 @@ class TemplateFailed(ValueError):  # noqa: N818 - as `Failed`
 def render(template: str, variables: Mapping[str, Any], style: str) -> str:
     """Render a template.
 
-    The style "columns" has the settings and additional functions of lm-eval, "chat" those of chat
-    templates. Variables from files are JSON; objects of the caller stay in this process. Raises
-    `TemplateFailed`.
+    The style "columns" uses the settings and functions of lm-eval templates, "chat" those of chat
+    templates. Variables must be JSON to be sent to a worker. Raises `TemplateFailed`.
 
     Examples
     --------
@@ -139,7 +138,7 @@ def _contained(template: str, variables: dict[str, Any], style: str) -> tuple[st
 
 
 def rendered(template: str, variables: dict[str, Any], style: str) -> list[str]:
-    """Return "text" and the output of a template, or the kind and reason of a failure."""
+    """Return "text" and a template's output, or the kind and reason of a failure."""
     from jinja2 import TemplateError
 
     try:
@@ -187,11 +186,11 @@ def _environment(style: str) -> Any:
 
 @lru_cache(maxsize=512)
 def is_plain(template: str) -> bool:
-    """Return whether a template renders quickly, to a string not much longer than its values.
+    """Return whether a template renders quickly to a string of bounded length.
 
-    Plain templates have no loops, products or powers, only filters and methods that do not lengthen
-    strings, and few nested conversions of lists. Many harmless templates are therefore not plain;
-    they only cost a call to a worker.
+    Plain templates have no loops, products or powers, use only filters and methods that do not
+    lengthen strings, and few nested conversions of lists. Many harmless templates are therefore not
+    plain; they only cost a call to a worker.
 
     Examples
     --------

@@ -3,10 +3,10 @@
 Values of plain types are copied, so that comparisons happen in this process. All other objects stay
 with the program; a stand-in has the special methods of the object's class and forwards operations
 to it. A stand-in never equals a plain value. The result of arithmetic between a stand-in and a
-plain value cannot be converted to a plain value or queried: otherwise the program would learn the
-expected value and could answer with it. Objects of classes named in the tests are exempt, since
-their arithmetic is under test. Other objects are not asked questions that plain values answer about
-themselves, such as whether they start with a text or are a subset. Errors that reveal a failed test
+plain value cannot be converted to a plain value or queried: otherwise, the program could learn the
+expected value and return it. Objects of classes named in the tests are exempt, since their
+arithmetic is under test. Methods by which plain values report properties of themselves (such as
+``startswith`` or ``issubset``) are not called on other objects. Errors that reveal a failed test
 are hidden from the program. Nothing is imported at the program's request.
 """
 
@@ -40,7 +40,7 @@ _MODULES = (
 """Standard library modules whose objects are identified by name in messages of the program."""
 _ENDS = (StopIteration, StopAsyncIteration, GeneratorExit)
 _TELLING = (AssertionError, AttributeError, NameError, TypeError)
-"""Errors caused by unexpected values; a program's ``__exit__`` must not suppress them."""
+"""Errors caused by unexpected values, which a program's ``__exit__`` must not suppress."""
 _MADE_HERE = "__array_"
 """Attribute prefixes with which numpy would delegate a comparison to the program …"""
 _CONVERTING = ("__array_interface__", "__array_struct__")
@@ -48,7 +48,7 @@ _CONVERTING = ("__array_interface__", "__array_struct__")
 _SAYING_YES = {
     name for kind in PLAIN for name in dir(kind) if name.startswith("is") or name.endswith("swith")
 }
-"""Methods with which texts, numbers and sets report properties of themselves."""
+"""Methods by which strings, numbers and sets report properties of themselves."""
 
 
 class CannotBeApart(TypeError):  # noqa: N818 - as `Failed`
@@ -56,7 +56,7 @@ class CannotBeApart(TypeError):  # noqa: N818 - as `Failed`
 
 
 class _Link:
-    """Connection to the program: sends requests to it and answers its requests."""
+    """Connection to the program; sends requests and answers its requests."""
 
     def __init__(self, stream: int) -> None:
         self._stream = stream
@@ -66,7 +66,7 @@ class _Link:
         """Program-side numbers of stand-in classes and generators, by `id`."""
         self._given: list[Any] = []
         self.mixed: set[int] = set()
-        """Numbers of stand-ins that result from arithmetic with a plain value."""
+        """Numbers of stand-ins that result from arithmetic with plain values."""
         self.tested: set[int] = set()
         """Subset of `mixed` that derives from classes named in the tests."""
         self.classes: tuple[type, ...] = ()
@@ -186,7 +186,7 @@ class _Link:
         return ["function", len(self._given) - 1, str(name), about if about is None else str(about)]
 
     def _number(self, value: Any) -> int | None:
-        """Return the number of the object behind a stand-in."""
+        """Return the number of the object that a stand-in represents."""
         if id(value) in self._numbers:
             return self._numbers[id(value)]
         if isinstance(value, _StandIn) or id(type(value)) in self._numbers:
@@ -258,7 +258,7 @@ class _Link:
 
 
 def _named(value: Any) -> list[str] | None:
-    """Return the import path of a class or function of the standard library, else None."""
+    """Return the import path of a standard library class or function, else None."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str):
         return None
@@ -287,7 +287,7 @@ async def _generated_later(there: "_StandIn") -> AsyncIterator[Any]:
 
 
 def _replace(argument: Any, after: Any) -> None:
-    """Replace an argument by the program's modified version."""
+    """Update an argument in place with the program's modified version."""
     if isinstance(argument, (list, bytearray)):
         argument[:] = after
     elif isinstance(argument, (dict, set)):
@@ -298,7 +298,7 @@ def _replace(argument: Any, after: Any) -> None:
 
 
 def _refuse_made_here(name: str, *, tested: bool) -> None:
-    """Reject attributes of plain values and numpy types, except for classes under test."""
+    """Reject attributes of plain values and numpy types, except in classes under test."""
     if name.startswith(_MADE_HERE) and name not in _CONVERTING:
         raise AttributeError(name)
     if name in _SAYING_YES and not tested:

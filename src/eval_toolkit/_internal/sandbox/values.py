@@ -1,7 +1,7 @@
-"""Conversion of Python values to JSON and back for a fixed list of types, without pickle.
+"""Conversion of Python values of fixed types to JSON and back, without pickle.
 
-Used for messages between a program and its tests. Values of other types are delegated to `other`,
-which references objects by number. Nothing is unpickled or imported.
+Used for messages between a program and its tests. Other types are delegated to ``other``, which
+references objects by number. Nothing is unpickled or imported.
 """
 
 import array
@@ -22,7 +22,7 @@ Other = Callable[[Any], Any]
 
 _AS_THEY_ARE = (type(None), bool, str, float)
 _SMALL = 1 << 63
-"""Integers above this size are written in hexadecimal, since decimal conversion is quadratic."""
+"""Larger integers are written in hexadecimal, since decimal conversion is quadratic."""
 _SEQUENCES: dict[str, type] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 _MAPPINGS: dict[str, type] = {
     "dict": dict,
@@ -97,7 +97,7 @@ _ERRORS = (
 def encoded(value: Any, other: Other) -> Any:
     """Encode a value as JSON.
 
-    ``other`` encodes other types as lists whose first item is not the name of a type.
+    ``other`` encodes other types as lists whose first item is not a type name.
     """
     kind = type(value)
     if kind in _AS_THEY_ARE:
@@ -148,8 +148,8 @@ def _encoded_array(value: Any, other: Other) -> Any:
 def decoded(told: Any, other: Callable[[list[Any]], Any]) -> Any:
     """Decode a value written by `encoded`.
 
-    ``other`` decodes lists whose first item is not the name of a type. Invalid values raise
-    ValueError, TypeError, KeyError or IndexError.
+    ``other`` decodes lists whose first item is not a type name. Invalid values raise ValueError,
+    TypeError, KeyError or IndexError.
     """
     if not isinstance(told, list):
         return told

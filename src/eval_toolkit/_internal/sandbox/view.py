@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 BUBBLEWRAP, NAMESPACES, LANDLOCK = "bubblewrap", "namespaces", "Landlock"
-"""Mechanisms that restrict a process to a view."""
+"""Isolation mechanisms."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
 _LIBRARIES = ("/lib", "/lib64", "/lib32", "/usr/lib", "/usr/lib64", "/usr/lib32")
 _FILES = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
 _STORES = ("/nix/store", "/gnu/store")
-"""Folders in which some distributions keep all libraries."""
+"""Folders in which some distributions install all libraries."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Visible files, and the import path.
+    """Visible files and the import path.
 
-    Names are those inside the sandbox; ``modules`` is the import path of a program.
+    Paths are those inside the sandbox; ``modules`` is the import path of a program.
     """
 
     readable: tuple[str, ...]
@@ -36,7 +36,7 @@ class View:
 class Sandbox:
     """Isolation of a worker.
 
-    With ``forks``, each fork of the worker is restricted, instead of the worker.
+    With ``forks``, each fork of the worker is restricted instead of the worker.
     """
 
     way: str
@@ -51,7 +51,7 @@ class Sandbox:
 def shown(ours: str, *, packages: bool) -> View:
     """Return the files visible to programs: the standard library, and packages if requested.
 
-    ``ours`` is the folder of this package, from which the worker imports.
+    ``ours`` is the folder of this package, imported by the worker.
     """
     base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
     library = sysconfig.get_path("stdlib", vars=base)
@@ -70,7 +70,7 @@ def shown(ours: str, *, packages: bool) -> View:
 
 
 def _outermost(paths: Sequence[str]) -> tuple[str, ...]:
-    """Return the existing paths that do not lie inside another one."""
+    """Return the existing paths that are not inside another path."""
     kept: list[str] = []
     for path in sorted({os.path.normpath(path) for path in paths if path and Path(path).exists()}):
         if path != "/" and not (kept and path.startswith(f"{kept[-1]}/")):

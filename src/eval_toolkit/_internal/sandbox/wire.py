@@ -1,4 +1,4 @@
-"""Messages between caller and worker: JSON preceded by its length."""
+"""Length-prefixed JSON messages between caller and worker."""
 
 import json
 import os
@@ -19,7 +19,7 @@ inbox = 0
 
 
 def read_apart() -> Any:
-    """Return the message after a call, read in a fork so that the worker never sees it."""
+    """Read the message after a call in a fork, so that the worker never sees it."""
     return read(inbox)
 
 
@@ -44,7 +44,7 @@ def write(stream: int, message: Any) -> None:
 
 
 def read(stream: int, wait: Callable[[], None] = lambda: None) -> Any:
-    """Read the next message of a pipe.
+    """Read the next message from a pipe.
 
     ``wait`` is called before every read and may raise. Raises EOFError if the other side has closed
     the pipe, ValueError if the data is invalid.

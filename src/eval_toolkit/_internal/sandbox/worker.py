@@ -1,8 +1,8 @@
-"""Worker side of the sandbox, run as a script by a bare interpreter with a given import path.
+"""Worker side of the sandbox, run as a script by a bare interpreter.
 
-The first message names the function and the limits and is answered once the function can be called;
-every further message contains arguments and is answered with a result. The worker exits when the
-pipe is closed.
+The first message names the function and the limits, and is answered when the function can be
+called; each later message contains arguments and is answered with a result. The worker exits when
+the pipe is closed.
 """
 
 import os
@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 _GRACE = 1.0
-"""Seconds after which a worker ends if its caller has disappeared."""
+"""Seconds after which a worker exits if its caller has died."""
 
 
 def main() -> None:
@@ -26,10 +26,10 @@ def main() -> None:
     from eval_toolkit._internal.sandbox import wire
 
     wire.inbox = inbox
-    target, told, sandbox = wire.read(inbox)
+    target, settings, sandbox = wire.read(inbox)
     reply: dict[str, Any]
     try:
-        function = _ready(target, told, sandbox)
+        function = _ready(target, settings, sandbox)
         reply = {"result": None}
     except BaseException as error:
         reply = {"failed": [type(error).__name__, str(error)]}
@@ -41,7 +41,7 @@ def main() -> None:
             arguments = wire.read(inbox)
         except EOFError:
             return
-        reply = _called(function, arguments, told["seconds"] + _GRACE)
+        reply = _called(function, arguments, settings["seconds"] + _GRACE)
         try:
             wire.write(outbox, reply)
         except (TypeError, ValueError) as error:  # the result is not JSON
@@ -50,11 +50,13 @@ def main() -> None:
             return
 
 
-def _ready(target: str, told: dict[str, Any], sandbox: dict[str, Any] | None) -> Callable[..., Any]:
+def _ready(
+    target: str, settings: dict[str, Any], sandbox: dict[str, Any] | None
+) -> Callable[..., Any]:
     """Return the function after its imports are done and the limits are set."""
     from eval_toolkit._internal.sandbox.limits import Limits, hold
 
-    limits = Limits(**told)
+    limits = Limits(**settings)
     module, _, name = target.partition(":")
     function = getattr(import_module(module), name)
     if sandbox:

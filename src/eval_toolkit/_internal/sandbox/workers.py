@@ -1,4 +1,4 @@
-"""Caller side of the sandbox: workers that are killed at their limits and replaced."""
+"""Caller side of the sandbox: workers that are killed and replaced at their limits."""
 
 import atexit
 import contextlib
@@ -23,7 +23,7 @@ from eval_toolkit._internal.sandbox.limits import Limits
 from eval_toolkit._internal.sandbox.view import BUBBLEWRAP, Sandbox
 
 _START_SECONDS = 120.0
-"""Seconds that a worker may spend on imports before its first call."""
+"""Time limit in seconds for a worker's imports before the first call."""
 _TOLD = 300
 """Maximum number of characters of a dead worker's output quoted in a message."""
 _OURS = str(Path(__file__).parents[3])
@@ -33,10 +33,10 @@ _KEPT_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 
 @dataclass(frozen=True, slots=True)
 class Contained:
-    """A function that runs in a separate process, within limits.
+    """Function that runs in a separate process with limits.
 
-    Equal instances share their workers. Calls from several threads run in parallel, each in a
-    worker of its own; workers are reused and end with this process.
+    Equal instances share workers. Calls from several threads run in parallel in separate workers;
+    workers are reused and end with this process.
 
     ``target`` is ``package.module:function``; its arguments and result must be JSON. ``seconds`` of
     the limits applies to each call, excluding the import of the module. A call that exceeds the
@@ -145,7 +145,7 @@ class _Worker:
         return Overrun("time", f"{self.contained.target} took longer than {seconds:g} s")
 
     def _ended(self) -> Overrun:
-        """Return the error that a closed pipe indicates."""
+        """Return the error for a closed pipe."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(1.0)
         code = self.process.returncode
@@ -176,7 +176,7 @@ class _Worker:
 
 
 def _command(sandbox: Sandbox | None) -> list[str]:
-    """Return the command of a worker: isolated from the user, inside bubblewrap if requested."""
+    """Return the command that starts a worker, inside bubblewrap if requested."""
     options = ["-s", "-S", "-P", "-B", str(Path(__file__).with_name("worker.py"))]
     if sandbox is None or sandbox.way != BUBBLEWRAP:
         return [sys.executable, *options]
@@ -258,7 +258,7 @@ def _close_all() -> None:
 
 
 def _forget() -> None:
-    """Forget the workers after a fork; they belong to the parent process."""
+    """Forget the workers after a fork, since they belong to the parent process."""
     global _LOCK
     _LOCK = threading.Lock()
     for worker in _ALIVE:
@@ -269,7 +269,7 @@ def _forget() -> None:
 
 
 _FORGOTTEN: list[_Worker] = []
-"""References that keep forgotten workers from being closed or removed."""
+"""References that prevent forgotten workers from being closed or removed."""
 
 atexit.register(_close_all)
 if hasattr(os, "register_at_fork"):

@@ -1,10 +1,10 @@
-"""Reading of tabular files and their labels, shared by all commands and loaders.
+"""Reading of tabular files and labels, shared by all commands and loaders.
 
 CSV with any separator and decimal mark, TSV, JSONL, JSON, Parquet and Excel, also gzipped and from
 standard input, are read through duckdb into numpy arrays, without a dataframe library. Cells are
-converted to the type that the caller requests for a column (numbers, texts, labels), never to a
-guessed type: the id "007" stays "007", and a word in a numeric column is an error that names the
-file and the rows.
+converted to the type requested by the caller (numbers, strings, labels), never to an inferred type:
+the id "007" stays "007", and a word in a numeric column is an error that names the file and the
+rows.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
-"""Filters of rows as strings, such as ``lang = 'de' and score >= 0.5``.
+"""Row filters such as ``lang = 'de' and score >= 0.5``.
 
-The grammar is a small part of SQL, and is evaluated here: no user input reaches a database.
+The grammar is a small subset of SQL and evaluated in Python; no user input reaches a database.
 """
 
 import operator
@@ -39,7 +39,7 @@ _GAPS = ("missing", "null")
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition on one column; missing values satisfy ``is missing`` only, as in SQL.
+    """Condition on one column; as in SQL, missing values satisfy only ``is missing``.
 
     Examples
     --------
@@ -50,14 +50,14 @@ class Condition:
 
     column: str
     sign: str
-    """A comparison, or "in" or "missing"."""
+    """Comparison operator, "in" or "missing"."""
     values: tuple[str, ...] = ()
     quoted: bool = False
-    """Whether values are texts even if they look like numbers."""
+    """Whether values are quoted, i.e. strings even if they look like numbers."""
     negated: bool = False
 
     def mask(self, cells: NDArray[Any]) -> BoolArray:
-        """Return a mask of the cells, strings or None, that satisfy the condition."""
+        """Return a mask of the cells (strings or None) that satisfy the condition."""
         there = np.not_equal(cells, None) & np.not_equal(cells, "")  # type: ignore[call-overload]
         if self.sign == "missing":
             return np.asarray(there if self.negated else ~there, dtype=np.bool_)
@@ -92,8 +92,8 @@ def conditions_of(text: str) -> list[Condition]:
     """Parse conditions joined by ``and``.
 
     A condition is ``COLUMN SIGN VALUE`` with =, !=, <, <=, > or >=; ``COLUMN [not] in (A, B)``; or
-    ``COLUMN is [not] missing``. Columns and values may be quoted; numbers without quotes are
-    compared as numbers, all else as text.
+    ``COLUMN is [not] missing``. Columns and values may be quoted; unquoted numbers are compared as
+    numbers, all other values as strings.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def _condition(tokens: "_Tokens") -> Condition:
 
 
 class _Tokens:
-    """Tokens of a filter, read from the left."""
+    """Token stream of a filter."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
@@ -164,7 +164,7 @@ class _Tokens:
         return self.found[self.at - 1]
 
     def skip(self, word: str) -> bool:
-        """Skip the next token if it equals the given one; return whether it did."""
+        """Skip the next token if it equals the argument; return whether it does."""
         met = not self.at_end and self.found[self.at][1].lower() == word
         self.at += met
         return met

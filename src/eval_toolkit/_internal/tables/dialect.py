@@ -12,18 +12,18 @@ from eval_toolkit.errors import ArtifactError
 MAX_LINE = 1 << 26
 """Maximum size of a CSV line or JSON object in bytes; prompts can be long."""
 _HEAD = 1 << 16
-"""Number of characters used to detect the separator; more if the first record is longer."""
+"""Minimum number of characters used to detect the separator."""
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 Dialect = tuple[str, list[str]]
-"""Separator, and cells of the first record."""
+"""Separator and cells of the first record."""
 
 
 def dialect_of(path: Path, media: str, how: FileFormat) -> Dialect:
     """Return the separator of a CSV or TSV file and the cells of its first record.
 
-    The separator is the given one; else that of the format (comma or tab) if it splits every record
-    of the head into the same number of cells; else another separator that does.
+    If not given, the separator is the format's default (comma or tab) if it splits all records in
+    the head into equal numbers of cells, otherwise another separator that does.
     """
     usual = how.separator or ("," if media == CSV else "\t")
     head = _Head(path, usual, how.quoting)
@@ -64,7 +64,7 @@ def _is_table(records: Sequence[Sequence[str]], how: FileFormat) -> bool:
 
 
 def _refuse_uneven(path: Path, others: dict[str, list[list[str]]]) -> None:
-    """Raise for a file whose lines differ in the number of cells with the likely separator."""
+    """Raise if lines have different numbers of cells with the likely separator."""
     mark = max(others, key=lambda one: len(others[one][0]))
     n = len(others[mark][0])
     row, cells = next((at, one) for at, one in enumerate(others[mark]) if one and len(one) != n)
@@ -76,7 +76,7 @@ def _refuse_uneven(path: Path, others: dict[str, list[list[str]]]) -> None:
 
 
 class _Head:
-    """Beginning of a CSV file as a string that includes at least the first record."""
+    """Beginning of a CSV file that includes at least the first record."""
 
     def __init__(self, path: Path, separator: str, quoting: bool) -> None:
         self.path = path

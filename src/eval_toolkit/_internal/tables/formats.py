@@ -45,16 +45,16 @@ _SUFFIXES = {
 
 @dataclass(frozen=True)
 class FileFormat:
-    """Format of tabular files; settings that are None are detected per file.
+    """Format of tabular files; settings are detected per file if None.
 
     Parameters
     ----------
     media_type : str, optional
         Media type; inferred from the file name by default.
     quoting : bool, default True
-        Whether quotes enclose cells; with False, CSV and TSV cells are read literally.
+        Whether quotes enclose cells; otherwise CSV and TSV cells are read literally.
     header : tuple of str, optional
-        Column names of CSV and TSV files without a header.
+        Column names, for CSV and TSV files without a header.
     separator : str, optional
         Separator of cells in CSV and TSV files.
     decimal : {".", ","}, optional
@@ -103,7 +103,7 @@ def media_type_of(path: str | Path) -> str:
     if suffixes and suffixes[-1] in _SUFFIXES:
         return _SUFFIXES[suffixes[-1]]
     raise InvalidInputError(
-        f"{path}: cannot tell the format from the name; it must end in "
+        f"{path}: cannot infer the format from the name; it must end in "
         f"{', '.join(_SUFFIXES)} (optionally with .gz); the format of standard input, -, is detected"
     )
 
@@ -129,7 +129,7 @@ def expand_paths(paths: str | Path | Iterable[str | Path]) -> list[Path]:
             raise MissingFileError(f"{path}: no file matches")
         files += map(Path, matches)
     if not files:
-        raise InvalidInputError("no file was given")
+        raise InvalidInputError("no files were given")
     for file in files:
         check_file(file)
     return files

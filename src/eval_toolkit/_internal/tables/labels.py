@@ -1,7 +1,7 @@
 """Conversion of labels to 0 and 1, shared by all readers of files and frames.
 
-A label is 0 or 1 as a number, a boolean, or text such as ``1``, ``1.00`` or ``TRUE``; surrounding
-spaces are ignored. Other strings need a `LabelMap`.
+A label is 0 or 1 as a number, a boolean, or a string such as ``1``, ``1.00`` or ``TRUE``;
+surrounding spaces are ignored. Other strings need a `LabelMap`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,11 +44,11 @@ _PAIRS = frozenset(
         *(("not toxic", "toxic"), ("nontoxic", "toxic"), ("negative class", "positive class")),
     }
 )
-"""Pairs of words of which the second is always the positive class, in lower case."""
+"""Pairs of lower-case words of which the second is the positive class."""
 _SHOWN = 6
 
 Place = Callable[[int], tuple[str, str]]
-"""Returns the location of a row: the file or other source, and the row within it."""
+"""Returns the location of a row: the source, and the row within it."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,7 @@ class LabelMap:
     """Mapping from labels to classes 0 and 1.
 
     Labels are compared as stripped strings or as numbers. ``others`` is the class of all other
-    labels, which by default are invalid; ``must_occur`` is a label that must occur in at least one
-    row.
+    labels (invalid by default); ``must_occur`` is a label that must occur at least once.
 
     Examples
     --------
@@ -117,7 +116,7 @@ class LabelMap:
 
 
 def usual_labels(values: NDArray[Any]) -> LabelMap | None:
-    """Return the label map of a column of two words if one is clearly the positive class.
+    """Return the label map for a column of two words if one is clearly the positive class.
 
     Examples
     --------
@@ -136,7 +135,7 @@ def usual_labels(values: NDArray[Any]) -> LabelMap | None:
 def label_class(value: Any, labels: LabelMap | None = None) -> int | None:
     """Return the class of a label: 0, 1, or None if it is missing or invalid.
 
-    ``labels`` maps labels that are strings to classes.
+    ``labels`` maps string labels to classes.
 
     Examples
     --------
@@ -187,9 +186,9 @@ def classes_of(
 ) -> BoolArray:
     """Convert a column of labels to classes.
 
-    ``place`` returns the location of a row, such as ``("p.csv", "row 7")``, for messages, which
-    list the first five invalid labels; ``column`` is None if ``place`` includes it. ``remedy`` is
-    advice for missing labels.
+    ``place`` returns the location of a row for messages, such as ``("p.csv", "row 7")``; ``column``
+    is None if ``place`` includes it. ``remedy`` is advice for missing labels. Messages list the
+    first five invalid labels.
 
     Examples
     --------
@@ -219,7 +218,7 @@ def classes_of(
 
 
 def _coded(values: Sequence[Any]) -> tuple[list[Any], NDArray[np.int64]]:
-    """Return the distinct values and the index of each row's value; -1 if unhashable."""
+    """Return the distinct values and the index of each row's value (-1 if unhashable)."""
     seen: dict[Any, int] = {}
     codes = np.empty(len(values), dtype=np.int64)
     for row, value in enumerate(values):

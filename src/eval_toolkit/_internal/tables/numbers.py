@@ -26,10 +26,10 @@ class NotNumbersError(InvalidInputError):
 
 
 def decimal_of(cells: Sequence[str | None]) -> str | None:
-    """Return the decimal mark of a column of strings, "." or ","; None if it is ambiguous.
+    """Return the decimal mark of a column of strings, "." or ",", or None if ambiguous.
 
-    The mark is a comma if some numbers have commas and none has a point. It is ambiguous if every
-    comma could also separate thousands (1,234).
+    The mark is a comma if some numbers contain commas and none contains a point. It is ambiguous if
+    every comma may be a thousands separator (1,234).
 
     Examples
     --------
@@ -52,7 +52,7 @@ def decimal_of(cells: Sequence[str | None]) -> str | None:
 
 
 def numbers_in(cells: Sequence[str | None], decimal: str = ".") -> FloatArray:
-    """Parse strings as numbers; NaN if one is missing or not a number.
+    """Parse strings as numbers; missing and invalid values become NaN.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def numbers_in(cells: Sequence[str | None], decimal: str = ".") -> FloatArray:
 
 
 def _all_numbers(cells: Sequence[Any], decimal: str) -> FloatArray:
-    """Parse cells that are all numbers, ten times as fast as one at a time."""
+    """Fast path for cells that are all numbers."""
     text = "\0".join(cells)
     if not text.isascii() or "_" in text or (decimal == "," and "." in text):
         raise ValueError
@@ -86,7 +86,7 @@ def _all_numbers(cells: Sequence[Any], decimal: str) -> FloatArray:
 def number_in(cell: str | None) -> float | None:
     """Parse a string as a number, with 1 and 0 for true and false; None for other strings.
 
-    Infinities and NaN are parsed as well, so that messages can report them.
+    Infinities and NaN are also parsed, so that messages can report them.
 
     Examples
     --------
@@ -106,9 +106,9 @@ def not_numbers(
     rows: Sequence[int],
     mark: str | None,
 ) -> NotNumbersError:
-    """Return the error for rows without a number, with locations and advice on commas.
+    """Return the error for non-numeric cells, with locations and advice on commas.
 
-    ``mark`` is what `decimal_of` returned for the column.
+    ``mark`` is the result of `decimal_of` for the column.
     """
 
     def said(row: int) -> str:
@@ -131,7 +131,7 @@ def _shown(cell: str | None) -> str:
 
 
 def also_in(rows: Sequence[int], said: Callable[[int], str]) -> str:
-    """Return the number of bad rows and the first five, in brackets; "" for a single row.
+    """Return the number of invalid rows and the first five in parentheses, or "" for a single row.
 
     Examples
     --------

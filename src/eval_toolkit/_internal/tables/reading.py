@@ -1,4 +1,4 @@
-"""Reading of file columns into arrays: all rows, or a selection made inside duckdb."""
+"""Read file columns into arrays, optionally with row selection in duckdb."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,29 +31,28 @@ if TYPE_CHECKING:
 _Read = TypeVar("_Read")
 
 ROW, KEY = "\0row", "\0key"
-"""Columns added by `read_table` to selected rows: row number in the file, from 1, and sample
-key."""
+"""Columns added to selected rows: row number in the file (from 1), and sample key."""
 
 
 @dataclass(frozen=True)
 class RowPick:
-    """Selection of rows, applied inside duckdb so that other rows are never held in memory."""
+    """Row selection, applied in duckdb so that other rows are never loaded."""
 
     where: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Allowed values per column, compared as strings."""
     limit: int | None = None
-    """Maximum number of rows, taken from the first that satisfy ``where``."""
+    """Maximum number of rows (the first that satisfy ``where``)."""
     sample_size: int | None = None
-    """Size of a random sample; with the same seed, a smaller sample is a subset of a larger one."""
+    """Size of a random sample; samples with the same seed are nested."""
     seed: int = 42
     key: str | None = None
-    """Column that identifies a row for sampling; the row number by default."""
+    """Column that identifies rows for sampling; by default the row number."""
     salt: str = ""
     """Salt that distinguishes row numbers of different files."""
 
 
 AS_NAMED = FileFormat()
-"""Format inferred from file name and content."""
+"""Default format, inferred from file name and content."""
 
 
 def column_names(path: str | Path, file_format: FileFormat = AS_NAMED) -> list[str]:
@@ -65,7 +64,7 @@ def column_names(path: str | Path, file_format: FileFormat = AS_NAMED) -> list[s
 def distinct_values(
     path: str | Path, column: str, file_format: FileFormat = AS_NAMED
 ) -> dict[str | None, int]:
-    """Return the distinct values of a column as strings, each with its first row, in that order."""
+    """Return the distinct values of a column as strings with their first rows, in order."""
     file = Path(path)
     check_file(file)
 
@@ -86,7 +85,7 @@ def _opened(
     file_format: FileFormat,
     read: "Callable[[duckdb.DuckDBPyConnection, Source], _Read]",
 ) -> _Read:
-    """Open a file and return the result of ``read``; mixed line endings are normalised first."""
+    """Open a file and return the result of ``read``; mixed line endings are normalised."""
     with connection() as con, plain_errors(file):
         source = source_of(con, file, file_format, format_of(file, file_format.media_type))
         try:
@@ -116,13 +115,13 @@ def read_table(
     numbers : iterable of str
         Numeric columns, read as float64; every row must contain a finite number.
     labels : iterable of str
-        Label columns, for `classes_of`: float64 if all labels of a file are 0 or 1, true or false;
-        else text.
+        Label columns, for `classes_of`: float64 if all labels in a file are 0/1 or true/false,
+        otherwise strings.
     texts : iterable of str
         String columns, read as object arrays of str, with None for empty cells.
     columns : iterable of str, optional
-        Columns read with the types of the file; in CSV, columns of only numbers become int64 or
-        float64 and others text. All columns if no columns are given.
+        Columns read with the types of the file; numeric CSV columns become int64 or float64, other
+        CSV columns strings. By default all columns.
     file_format : FileFormat, optional
         Format of the files, if it cannot be inferred from names and contents.
     pick : RowPick, optional
@@ -173,7 +172,7 @@ def _read(
     wanted: Mapping[str, str],
     pick: RowPick | None,
 ) -> dict[str, NDArray[Any]]:
-    """Read the wanted columns of one file in one pass, then check the numbers."""
+    """Read the requested columns of a file in one pass, then check the numbers."""
     also = () if pick is None else (*pick.where, *([pick.key] if pick.key else []))
     _check_columns(source, (*wanted, *also))
     if source.kinds:
@@ -211,7 +210,7 @@ def _read(
 def _refuse_repeated(
     con: "duckdb.DuckDBPyConnection", source: Source, wanted: Mapping[str, str]
 ) -> None:
-    """Raise if dictionary-encoded strings of a Parquet file expand far beyond its size."""
+    """Raise if the strings in a Parquet file expand far beyond the file size."""
     names = [name for name, kind in wanted.items() if kind != "number"]
     lengths = [_length(quoted(name), source.kinds[name]) for name in names]
     sums = ", ".join(f"sum({length})" for length in lengths if length)
@@ -222,13 +221,13 @@ def _refuse_repeated(
     n_bytes = sum(int(n or 0) for n in row)
     if n_bytes > max(limits.TEXT_BYTES, limits.RATIO * size):
         raise ArtifactError(
-            f"{source.path}: its texts have {n_bytes} bytes, more than {limits.RATIO} times the "
+            f"{source.path}: its strings have {n_bytes} bytes, more than {limits.RATIO} times the "
             f"{size} bytes of the file; if this is intended, save it as CSV"
         )
 
 
 def _length(column: str, kind: str) -> str:
-    """Return SQL for the size of a cell in bytes; "" for types of limited size."""
+    """Return SQL for the size of a cell in bytes, or "" for fixed-size types."""
     if kind == "BLOB":
         return f"octet_length({column})"
     if kind == "VARCHAR":
@@ -266,7 +265,7 @@ def _check_columns(source: Source, columns: Iterable[str]) -> None:
 
 
 def _picked(source: Source, pick: RowPick) -> Source:
-    """Return the source restricted to the selected rows, with row number and key appended."""
+    """Restrict a source to the selected rows, and append row number and key."""
     parameters = list(source.parameters)
     row, key = _unused("row_number", source.names), _unused("sample_key", source.names)
     of_row = _expression(pick.key, "text", source) if pick.key else row
@@ -331,7 +330,7 @@ def _numbers(
     rows: NDArray[Any] | None,
     commas: dict[str, str],
 ) -> NDArray[np.float64]:
-    """Return a numeric column; decimal commas are accepted if there are no points, and recorded."""
+    """Return a numeric column; decimal commas are accepted if no cell contains a point."""
     values = np.asarray(np.ma.filled(column, np.nan), dtype=np.float64)
     bad = ~np.isfinite(values)
     if not bad.any():
@@ -357,7 +356,7 @@ def _refuse_points(
     names: Iterable[str],
     commas: Mapping[str, str],
 ) -> None:
-    """Raise if some numeric columns have decimal commas and others points: 1.234 may be 1234."""
+    """Raise if some numeric columns use decimal commas and others points (1.234 may be 1234)."""
     name, cell = next(iter(commas.items()))
     for other in (other for other in names if other not in commas):
         column = _expression(other, "text", source)

@@ -1,7 +1,6 @@
-"""Reading of rows as mappings; JSON and Parquet values stay nested, CSV cells are text.
+"""Read rows as mappings; JSON and Parquet values stay nested, CSV cells are strings.
 
-CSV cells are not converted, since the identity of a row, its content, must not depend on other
-rows.
+CSV cells are not converted, because the content hash of a row must not depend on other rows.
 """
 
 import math
@@ -22,8 +21,8 @@ def read_records(
 ) -> list[tuple[str, Any]]:
     r"""Return the rows of a file, each with its location.
 
-    A location is a string such as "p.csv: row 7"; a row is a mapping, or any other JSON value.
-    ``list_in`` returns the list of rows, given the content of a JSON file.
+    A location is a string such as "p.csv: row 7"; a row is a mapping or another JSON value.
+    ``list_in`` extracts the list of rows from the content of a JSON file.
 
     Examples
     --------

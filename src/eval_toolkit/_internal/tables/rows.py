@@ -1,4 +1,4 @@
-"""Rows of files or in-memory tables, with the file and row number of each."""
+"""Rows of files or in-memory tables, with file and row number."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,9 +29,9 @@ from eval_toolkit.errors import ArtifactError, InvalidInputError
 class Rows:
     """Concatenated columns of one or more files, or columns of an in-memory table.
 
-    ``starts`` are the indices of the first row of each file, and ``numbers`` those of the rows in
-    their file, from 1, if only some were read. In-memory tables have no files, and a title for
-    messages.
+    ``starts`` are the indices of the first row of each file; ``numbers`` are the row numbers in the
+    file (from 1), if only some rows were read. In-memory tables have a title for messages instead
+    of files.
 
     Examples
     --------
@@ -50,11 +50,11 @@ class Rows:
 
     @property
     def name(self) -> str:
-        """Name of the rows in messages: the first file, or the title."""
+        """Name for messages: the first file, or the title."""
         return shown(self.files[0]) if self.files else self.title
 
     def place(self, row: int) -> tuple[str, str]:
-        """Return the file of a row, and its row number in the file, from 1."""
+        """Return the file of a row and its row number in the file (from 1)."""
         if self.starts is None:
             number = row + 1 if self.numbers is None else int(self.numbers[row])
             return self.name, f"row {number}"
@@ -67,7 +67,7 @@ class Rows:
         return ": ".join(self.place(row))
 
     def take(self, at: IntArray) -> "Rows":
-        """Return a subset of the rows, in order; each keeps its row number in its file."""
+        """Return a subset of the rows, in order, keeping their row numbers."""
         if self.numbers is not None:
             numbers = self.numbers
         else:
@@ -83,7 +83,7 @@ class Rows:
         )
 
     def classes(self, label: str, labels: LabelMap | None = None, *, remedy: str = "") -> BoolArray:
-        """Return a column of labels as classes; raise with the rows of invalid labels."""
+        """Return a column of labels as classes; raise if labels are invalid."""
         return classes_of(
             self.columns[label], place=self.place, column=label, labels=labels, remedy=remedy
         )
@@ -103,8 +103,8 @@ def read_rows(
 ) -> Rows:
     r"""Read columns of files or globs, with the source of each row.
 
-    Options are those of `read_table`. ``rest`` also reads all other columns, with the types of the
-    files; ``pick`` selects from all files together.
+    Takes the options of `read_table`. ``rest`` also reads all other columns, with the types of the
+    files; ``pick`` applies to all files jointly.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def rows_of(
 
 
 def _as_texts(column: NDArray[Any]) -> NDArray[Any]:
-    """Return values as strings, formatted as in a file; None for missing values."""
+    """Return values as strings, formatted as in a file, with None for missing values."""
     texts = np.empty(len(column), dtype=object)
     texts[:] = [
         None

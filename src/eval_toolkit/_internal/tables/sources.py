@@ -1,4 +1,4 @@
-"""Files as duckdb sources: a FROM clause with its parameters and column names."""
+"""Files as duckdb sources (FROM clauses)."""
 
 import atexit
 import codecs
@@ -42,15 +42,15 @@ class Source:
 
 
 _databases: "dict[int, duckdb.DuckDBPyConnection]" = {}
-"""Database per process id: a fork must not use its parent's."""
+"""Database by process id, because a fork must not use its parent's database."""
 
 
 @contextlib.contextmanager
 def connection() -> "Iterator[duckdb.DuckDBPyConnection]":
     """Yield a new connection to the in-memory database of this process.
 
-    Opening a database takes a hundred times as long as a connection, and longer than reading most
-    files. It stores nothing: no table, no file, no cache.
+    The database is shared because opening it takes longer than reading most files. It stores
+    nothing: no table, no file, no cache.
     """
     import duckdb
 
@@ -99,7 +99,7 @@ def _close() -> None:
 
 @contextlib.contextmanager
 def plain_errors(path: Path) -> "Iterator[None]":
-    """Convert duckdb's multi-line errors to a one-line error that names the file."""
+    """Convert duckdb errors to a one-line error that names the file."""
     import duckdb
 
     try:
@@ -145,7 +145,7 @@ _OTHER_FORMATS = {
 
 
 def _refuse_other_formats(path: Path, media: str) -> None:
-    """Raise if the first bytes of a file indicate another format than its name."""
+    """Raise if the first bytes of a file do not match its name."""
     check_gzip(path)  # duckdb decompresses without verifying lengths and checksums
     begin = next(pieces_of(path), b"")[:64]
     for magic, what in _OTHER_FORMATS.items():
@@ -180,7 +180,7 @@ def _csv_source(path: Path, media: str, how: FileFormat) -> Source:
 
 
 def may_mix_line_ends(source: Source, error: Exception) -> bool:
-    """Return whether duckdb may have rejected a CSV file because of mixed line endings."""
+    """Return whether mixed line endings may be the reason for a CSV error."""
     signs = ("reached an invalid state", "unterminated quote")
     return (
         source.separator is not None
@@ -190,7 +190,7 @@ def may_mix_line_ends(source: Source, error: Exception) -> bool:
 
 
 def with_equal_lines(source: Source, how: FileFormat) -> Source:
-    """Return a source with the same records, rewritten with uniform line endings."""
+    """Return a source with uniform line endings."""
     mark = str(source.separator)
 
     def write(path: Path, target: Path) -> None:
@@ -222,7 +222,7 @@ _BLANKS = b" \t\r\n"
 
 
 def _refuse_open_array(path: Path) -> None:
-    """Raise if a JSON array is not closed; duckdb would accept a trailing comma as its end."""
+    """Raise if a JSON array is not closed; duckdb accepts a trailing comma as the end."""
     first, last, n, after = b"", b"", 0, 0
     for piece in pieces_of(path):
         first = first or piece.removeprefix(codecs.BOM_UTF8 if n == 0 else b"").lstrip(_BLANKS)[:1]
@@ -276,12 +276,11 @@ def _json_source(
 
 
 _COLUMN_DEPTH = 48
-"""Maximum depth of a Parquet schema, where a list takes two levels; beyond, duckdb's time doubles
-per level."""
+"""Maximum depth of a Parquet schema (two levels per list); duckdb's time is exponential in it."""
 
 
 def _depth(n_children: Sequence[int]) -> int:
-    """Return the depth of a tree, given the number of children of each node in preorder."""
+    """Return the depth of a tree from the number of children per node in preorder."""
     left, deepest = [1], 0
     for n in n_children:
         while left and not left[-1]:
@@ -295,7 +294,7 @@ def _depth(n_children: Sequence[int]) -> int:
 
 
 def _parquet_source(con: "duckdb.DuckDBPyConnection", path: Path) -> Source:
-    from eval_toolkit._internal.tables.pages import check_pages
+    from eval_toolkit._internal.tables.parquet_pages import check_pages
 
     parameters = [glob.escape(str(path))]
     described = con.execute(
@@ -325,8 +324,8 @@ def _parquet_source(con: "duckdb.DuckDBPyConnection", path: Path) -> Source:
 
 
 def checked_place(con: "duckdb.DuckDBPyConnection", path: Path) -> str:
-    """Verify a Parquet file and return its path, escaped for use in a query."""
-    from eval_toolkit._internal.tables.pages import check_pages
+    """Verify a Parquet file, and return its path escaped for use in a query."""
+    from eval_toolkit._internal.tables.parquet_pages import check_pages
 
     open_regular(path).close()  # opening a pipe would block the database
     check_pages(con, path)

@@ -1,7 +1,7 @@
-"""Private copies of input that cannot be read twice or directly: standard input, workbooks.
+"""Temporary copies of standard input and workbooks, which cannot be read directly or repeatedly.
 
-Copies are stored in a temporary folder of the process, readable only by its owner and removed at
-exit. Messages name the original, not the copy.
+Copies are stored in a private temporary folder that is removed at exit. Messages name the original,
+not the copy.
 """
 
 import atexit
@@ -24,11 +24,11 @@ _SHOWN = "stdin"
 _PIECE = 1 << 20
 _HEAD = 1 << 16
 _folders: dict[int, Path] = {}
-"""Folder per process id: a fork must not remove its parent's."""
+"""Folder by process id, because a fork must not remove its parent's folder."""
 _copies: dict[tuple[str, str], Path] = {}
-"""Copies by hash of the original and suffix of the copy."""
+"""Copies, by hash of the original and suffix of the copy."""
 _stdin: list[tuple[object, Path]] = []
-"""Stream that was read, and its copy."""
+"""The stream that was read, and its copy."""
 
 
 def _folder() -> Path:
@@ -57,15 +57,15 @@ def shown(path: str | Path) -> str:
 
 
 def named(message: str) -> str:
-    """Return a message with the path of the copy replaced by the name of standard input."""
+    """Replace the path of the copy in a message by the name of standard input."""
     return message.replace(str(_stdin[-1][1]), _SHOWN) if _stdin else message
 
 
 def stdin_file(suffix_of: Callable[[bytes], str]) -> Path:
-    """Return a file with the content of standard input, which is read only once.
+    """Return a file with the content of standard input, which is read once.
 
-    ``suffix_of`` returns the suffix of the format, given the first bytes. A terminal is
-    rejected, and so is input of more than `limits.UNPACKED_BYTES`.
+    ``suffix_of`` returns the format's suffix, given the first bytes. Terminals and input of more
+    than `limits.UNPACKED_BYTES` are rejected.
     """
     stream = sys.stdin
     if _stdin and _stdin[-1][0] is stream:
@@ -107,9 +107,9 @@ def _unpacked(begin: bytes) -> bytes:
 
 
 def copied(path: Path, suffix: str, write: Callable[[Path, Path], None]) -> Path:
-    """Return a copy of a file in another format; identical content is converted only once.
+    """Return a copy of a file in another format; identical content is converted once.
 
-    ``write`` writes the copy, given ``path`` and the target path.
+    ``write(path, target)`` writes the copy.
     """
     key = sha256_file(path), suffix
     if key not in _copies or not _copies[key].is_file():

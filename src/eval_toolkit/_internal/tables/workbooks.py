@@ -1,4 +1,4 @@
-"""Conversion of Excel workbooks to JSON lines; the first row has the column names."""
+"""Conversion of Excel workbooks to JSON lines."""
 
 import json
 import zipfile
@@ -12,11 +12,11 @@ from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import ArtifactError
 
 _ROWS, _CELLS = 1 << 20, 50_000_000
-"""Maximum number of rows and cells of a sheet; the former is Excel's own limit."""
+"""Maximum number of rows (Excel's limit) and cells of a sheet."""
 
 
 def checked_names(path: Path, names: Sequence[str]) -> list[str]:
-    """Return the column names of a header; unnamed columns are named by position."""
+    """Return the column names in a header; unnamed columns are named by position."""
     if not any(name.strip() for name in names):
         raise ArtifactError(f"{path}: the first line is empty; it must contain the column names")
     # The index column of a saved dataframe has no name.
@@ -33,9 +33,9 @@ def checked_names(path: Path, names: Sequence[str]) -> list[str]:
 
 
 def write_lines(path: Path, target: Path) -> None:
-    """Write the rows of a workbook as one JSON object per line.
+    """Write a workbook as one JSON object per row; the first row contains the column names.
 
-    A workbook is refused if it decompresses beyond the limits, has no rows or rows in several
+    A workbook is rejected if it decompresses beyond the limits, has no rows, has rows in several
     sheets, or has duplicate column names.
     """
     openpyxl = require("openpyxl", feature=f"the Excel file {path.name}", extra="excel")
@@ -47,9 +47,9 @@ def write_lines(path: Path, target: Path) -> None:
     except ArtifactError:
         raise
     except Exception as error:  # openpyxl raises many kinds of exceptions on malformed workbooks
-        said = " ".join(str(error).split())
+        reason = " ".join(str(error).split())
         raise ArtifactError(
-            f"{path}: not a readable Excel workbook: {type(error).__name__}: {said:.200}"
+            f"{path}: not a readable Excel workbook: {type(error).__name__}: {reason:.200}"
         ) from error
 
 
@@ -80,7 +80,7 @@ def _only_sheet(book: Any, path: Path) -> Iterator[tuple[Any, ...]]:
 
 
 def _rows(sheet: Any, path: Path) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a sheet within limits; a small file can claim any number of empty cells."""
+    """Yield the rows of a sheet within limits (small files can declare many empty cells)."""
     sheet.reset_dimensions()  # the dimensions stated in the file may be wrong
     n_cells = 0
     for number, row in enumerate(sheet.iter_rows(values_only=True)):

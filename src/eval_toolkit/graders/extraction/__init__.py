@@ -1,8 +1,8 @@
-r"""Graders that extract an answer from a text: a pattern match, a number or a letter.
+r"""Graders that extract an answer from a response: a pattern match, a number or a letter.
 
-A text without an answer counts as wrong (0), and is marked in the column ``<name>_found``, which
-separates wrong answers from violations of the answer format. The patterns used here inspect every
-character a bounded number of times.
+A response without an answer counts as wrong (0), and is marked in the column ``<name>_found``,
+which separates wrong answers from violations of the answer format. The patterns used here inspect
+every character a bounded number of times.
 """
 
 from eval_toolkit.graders.extraction.letters import LetterMatch, find_letter

@@ -11,7 +11,7 @@ _SIGNS = str.maketrans(f"{_WIDE}−﹣⁄∕", f"{unicodedata.normalize('NFKC', 
 
 
 def ascii_numerals(text: str) -> str:
-    """Return a text with its numerals in ASCII; other characters are unchanged.
+    """Return a string with its numerals in ASCII; other characters are unchanged.
 
     Digits of any script become 0 to 9, full-width signs become ASCII, a fraction such as "½"
     becomes "1/2" (after a space if it follows an integer), and superscript digits follow a "^".

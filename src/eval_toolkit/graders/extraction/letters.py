@@ -44,7 +44,7 @@ _FIRST_OF_TWO = re.compile(rf"(?:{_AND}[A-Z]){{1,25}}{_PAIR_ENDS}")
 _SECOND_OF_TWO = re.compile(rf"\b[A-Z]{_AND}$")
 _ENDS_A_PAIR = re.compile(_PAIR_ENDS)
 _BEFORE = 40
-"""Number of characters before a letter in which a negation is searched."""
+"""Number of characters before a letter that are searched for a negation."""
 # "A" and "I" are ordinary words in "A cat" and "I think", but not in "A because".
 _WORD_AFTER = re.compile(
     r" (?!(?i:because|since|as|and|but|which|for|due|based|given|so|is|not)\b)\w"
@@ -52,10 +52,10 @@ _WORD_AFTER = re.compile(
 
 
 def find_letter(text: str, n_choices: int | None = None) -> str | None:
-    r"""Return the letter of the choice selected in a text, or None.
+    r"""Return the letter of the choice selected in a response, or None.
 
     The following forms are searched in this order: ``\boxed{B}``, the last "answer is B" (also
-    "Answer: (B)", "the option is B", ``<answer>B</answer>``), a letter at the start of the text
+    "Answer: (B)", "the option is B", ``<answer>B</answer>``), a letter at the start of the response
     ("B", "(B)", "B. Rome"), the last "B is correct" (also "the right answer", "the best choice"),
     the last "option B", and the last letter in brackets, on its own line, or at the end. Lower-case
     letters, the words "A" and "I" in sentences, rejected options ("not (A)", "A is wrong") and
@@ -64,7 +64,7 @@ def find_letter(text: str, n_choices: int | None = None) -> str | None:
     Parameters
     ----------
     text : str
-        Text of the model.
+        Response of the model.
     n_choices : int, optional
         Number of choices; later letters are ignored. By default 26, and an "I" without brackets or
         similar marks is treated as a word.
@@ -120,13 +120,13 @@ def _ruled_out(text: str, at: int) -> bool:
 
 
 def _marked(text: str, at: int) -> bool:
-    """Return whether a letter is marked as the answer or is the whole text."""
+    """Return whether a letter is marked as the answer or is the whole response."""
     return len(text) == 1 or (at > 0 and text[at - 1] in "([*_`$")
 
 
 @dataclass(frozen=True, slots=True)
 class LetterMatch:
-    """Whether the letter selected in a text denotes the right choice.
+    """Whether the letter selected in a response denotes the correct choice.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class LetterMatch:
         return _counted(response) if self.n_choices is None else self.n_choices
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the letter is right, and whether one was found."""
+        """Return whether the letter is correct, and whether one was found."""
         n = self._n(response)
         truths = [_letter(truth, n or 26) for truth in references(response)]
         found = find_letter(response.completion, n)

@@ -50,14 +50,14 @@ _SLASH = re.compile(r"(?<=[0-9])[ ]?/[ ]?(?=[0-9])")
 _LONGEST = 5_000
 """Maximum number of characters of a number."""
 _MOST = 1_000_000
-"""Number of characters at the end of a text in which every number is searched."""
+"""Number of characters at the end of a response in which every number is searched."""
 _END, _PART = 20_000, 1_000
 """Number of characters at the end of a long text that are searched first, and the number at their
 start where a token may be cut off."""
 
 
 def read_number(text: str) -> Fraction | None:
-    r"""Parse a whole text as an exact number; None if it is not a number.
+    r"""Parse a string as an exact number; None if it is not a number.
 
     Supports thousands separators (commas or spaces), currency and percent signs (which are
     ignored), ``a/b``, ``3 1/2``, "3½", ``\frac{a}{b}`` and digits of any script.
@@ -65,12 +65,12 @@ def read_number(text: str) -> Fraction | None:
     Parameters
     ----------
     text : str
-        Text that must be a number as a whole.
+        String that must contain only the number.
 
     Returns
     -------
     Fraction or None
-        Exact value, so that 0.1 is a tenth.
+        Exact value; 0.1 is one tenth.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def _first(text: str) -> Fraction | None:
 
 
 def _every(text: str) -> list[Fraction]:
-    """Return all numbers of a text, without ambiguous ones."""
+    """Return all numbers of a response, without ambiguous ones."""
     found = map(_value, _TOKEN.finditer(_tidy(text[-_MOST:])))
     return [one for one in found if one is not None]
 
@@ -189,16 +189,16 @@ _ALSO = {"begin": "first", "end": "last"}
 
 
 def find_number(text: str, where: str = "auto") -> Fraction | None:
-    r"""Return the final number of a text, in one of the usual forms.
+    r"""Return the final number of a response, in one of the usual forms.
 
     Parameters
     ----------
     text : str
-        Text of the model.
+        Response of the model.
     where : {"auto", "boxed", "hashes", "last", "first", "exact"}, default "auto"
         Where to look: in the last ``\boxed{}``, after the last ``####``, or the last number; "auto"
-        uses the first of these forms that occurs. "first" is the first number, and "exact" the text
-        as a whole, which must be a number.
+        uses the first of these forms that occurs. "first" is the first number, and "exact" the
+        response as a whole, which must be a number.
 
     Returns
     -------
@@ -226,7 +226,7 @@ def find_number(text: str, where: str = "auto") -> Fraction | None:
 
 @dataclass(frozen=True, slots=True)
 class NumberMatch:
-    """Whether the number in the text equals that of a reference.
+    """Whether the number in the response equals that of a reference.
 
     "1,000" equals "1000.0". A reference may be a number or a worked solution, from which the number
     is extracted in the same way.
@@ -234,8 +234,8 @@ class NumberMatch:
     Parameters
     ----------
     where : {"auto", "boxed", "hashes", "last", "first", "any", "exact"}, default "auto"
-        As in `find_number`; with "any", one of the numbers in the text must be right. "begin" and
-        "end" are other names of "first" and "last".
+        As in `find_number`; with "any", one of the numbers in the response must be right. "begin"
+        and "end" are other names of "first" and "last".
     tolerance : float, default 0.0
         Largest difference that counts as equal, relative to the reference.
     name : str, default "number_match"
@@ -271,7 +271,7 @@ class NumberMatch:
         return str(found[-1]) if found else None
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the number is right, and whether one was found."""
+        """Return whether the number is correct, and whether one was found."""
         truths = [self._reference(truth) for truth in references(response)]
         found = self._found(response)
         slack = Fraction(self.tolerance)

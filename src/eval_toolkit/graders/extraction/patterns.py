@@ -26,9 +26,9 @@ class RegexMatch:
         groups. Only the last 20 000 characters are searched. A slow pattern is stopped after a
         second and counts as not found; see `eval_toolkit.graders.texts`.
     which : {"last", "first"}, default "last"
-        Which of several matches to use.
+        Which match to use if there are several.
     ignore_case, ignore_punctuation, ignore : as in `TextRules`
-        Normalisation of the extracted text and the references; references are not searched.
+        Normalisation of the match and the references; references are not searched.
     name : str, default "regex_match"
         Name of the column.
 
@@ -71,12 +71,12 @@ class RegexMatch:
     def find(self, text: str) -> str | None:
         """Return the match of the pattern, or None.
 
-        A search that exceeds the time limit is a RuntimeError.
+        Raises RuntimeError if the search exceeds the time limit.
         """
         return find_in(text, self._search, self.which)
 
     def answer(self, response: Completion) -> str | None:
-        """Return the extracted text; None if nothing is found or the time limit is exceeded."""
+        """Return the extracted answer; None if nothing is found or the time limit is exceeded."""
         try:
             found = self.find(response.completion)
             return None if found is None else self._rules.apply(found)
@@ -84,7 +84,7 @@ class RegexMatch:
             return None
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the match is right, and whether there is one."""
+        """Return whether the match is correct, and whether there is one."""
         truths = applied(self._rules, response)
         late = dict.fromkeys(timed_out_columns(self.name, self._may_overrun), 0.0)
         try:

@@ -1,7 +1,7 @@
 """IFEval: verifiable instructions such as "no commas".
 
 The rules follow the published checker (Zhou et al. 2023, arXiv:2311.07911), with deliberate
-differences in `words` (keywords are texts, not patterns), `counts` (sentences and capital words
+differences in `words` (keywords are strings, not patterns), `counts` (sentences and capital words
 without a trained tokenizer) and `layout` (too deeply nested JSON is invalid).
 """
 

@@ -14,18 +14,18 @@ from eval_toolkit.protocols import MetricSpec
 
 
 def loose_variants(text: str) -> list[str]:
-    r"""Return variants of a text without its first or last line and without asterisks.
+    r"""Return variants of a response without its first or last line and without asterisks.
 
     Parameters
     ----------
     text : str
-        Text of the model.
+        Response of the model.
 
     Returns
     -------
     list of str
-        The text; the text without its first, its last, and both lines; each also without asterisks.
-        Duplicates are removed; the text itself comes first.
+        The response; the response without its first, its last, and both lines; each also without
+        asterisks. Duplicates are removed; the response itself comes first.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Rules for the layout of a text: paragraphs, bullets, titles, JSON.
+"""Rules for the layout of a response: paragraphs, bullets, titles, JSON.
 
 Model output may be long and adversarial, so every rule inspects each character only a few times.
 """

@@ -97,14 +97,14 @@ def instruction_ids() -> list[str]:
 
 
 def follows(instruction_id: str, text: str, /, **arguments: Any) -> bool:
-    """Return whether a text follows an instruction.
+    """Return whether a response follows an instruction.
 
     Parameters
     ----------
     instruction_id : str
         One of `instruction_ids`.
     text : str
-        Text of the model; a blank text follows no instruction.
+        Response of the model; a blank response follows no instruction.
     **arguments
         Arguments of the instruction, named as in the data. None and empty values are ignored, since
         the data on the hub fill every row with them.
@@ -112,7 +112,7 @@ def follows(instruction_id: str, text: str, /, **arguments: Any) -> bool:
     Returns
     -------
     bool
-        Whether the text follows the instruction.
+        Whether the response follows the instruction.
 
     Raises
     ------

@@ -69,7 +69,7 @@ def prompt_for(model: Model, messages: tuple[Message, ...]) -> Prompt:
 
 
 def reading_of(reply: RawCompletion | None, model: Model) -> Grade | str:
-    """Return the text of a reply without its reasoning, or an error if there is none."""
+    """Return a reply without its reasoning, or an error if nothing is left."""
     if reply is None:
         return Grade.error(f"the judge {model.name} was not queried; use judge_run to query it")
     if reply.error is not None:
@@ -99,8 +99,8 @@ class Judge:
         Name of the judge and its column; by default that of the rubric. A rubric with several
         fields fills ``name_field`` for each.
     votes : int, default 1
-        Number of verdicts per answer, each sampled with its own seed; requires a temperature
-        above 0.         ``name_agreement`` is then the share of equal pairs.
+        Number of verdicts per answer, each sampled with its own seed; requires a temperature above
+        0. ``name_agreement`` is then the share of equal pairs.
     rule : {"majority", "mean"}, default "majority"
         Rule to combine several votes, as in `voting.combined`; no majority is an error.
     temperature : float, default 0.0
@@ -112,8 +112,8 @@ class Judge:
     model_options : mapping, optional
         Options for the constructor of a model given by name.
     max_chars : int or None, default 100000
-        Maximum number of characters of a shown answer: the middle of longer ones is omitted, with a
-        note in the prompt.
+        Maximum number of characters of an answer in the prompt; the middle of longer answers is
+        omitted, with a note.
 
     Raises
     ------
@@ -219,7 +219,7 @@ class Judge:
         return columns
 
     def requests(self, response: Completion) -> dict[str, GenerateRequest]:
-        """Return the requests about an answer, by step.
+        """Return the requests for judging an answer, by step.
 
         Its keys are ``judge:<name>``, or ``judge:<name>:<k>`` for each vote. A sample that lacks a
         field of the prompt, such as a reference, is an error.

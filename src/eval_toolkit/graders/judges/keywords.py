@@ -1,4 +1,4 @@
-"""Judges without a model, based on phrases such as those of refusals.
+"""Judges that search for phrases, such as refusals, without a model.
 
 Phrase matching is cheap and deterministic, a good baseline to validate against human labels. It
 detects words, not meaning.
@@ -47,22 +47,22 @@ _APOSTROPHES = str.maketrans({"’": "'", "ʼ": "'", "`": "'"})
 
 
 def plain_text(text: str) -> str:
-    """Normalise case, spaces and apostrophes of a text for phrase search."""
+    """Normalise case, spaces and apostrophes of a string for phrase search."""
     return " ".join(text.translate(_APOSTROPHES).casefold().split())
 
 
 @dataclass(frozen=True, slots=True)
 class KeywordJudge:
-    """Whether the text contains one of several phrases.
+    """Whether the response contains one of several phrases.
 
     Parameters
     ----------
     phrases : sequence of str
-        Phrases to search, ignoring case, whitespace and the type of apostrophe.
+        Phrases to search for, ignoring case, whitespace and the type of apostrophe.
     within : int or None, default None
         Number of characters to search, from the start; None for all.
     higher_is_better : bool or None, default None
-        Whether higher is better; None if neither direction is.
+        Whether higher is better; None if neither is better.
     name : str, default "keywords"
         Name of the column.
 
@@ -111,7 +111,7 @@ class KeywordJudge:
 
 @dataclass(frozen=True, slots=True)
 class Refusal(KeywordJudge):
-    """Whether the text starts like an English refusal, based on phrases.
+    """Whether the response starts like an English refusal, based on phrases.
 
     The phrases decline ("I cannot") or disapprove of the request ("I do not condone", "is never
     acceptable").

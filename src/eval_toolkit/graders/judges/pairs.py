@@ -103,7 +103,7 @@ class PairJudge:
     name : str, default "pair"
         Name of the judge.
     criteria : str
-        Criteria for the better answer, as text for the judge.
+        Criteria for the better answer, as shown to the judge.
     both_orders : bool, default True
         Whether to query both orders; otherwise one random order per unit.
     inconsistent : {"tie", "error"}, default "tie"
@@ -147,7 +147,7 @@ class PairJudge:
     max_chars: int | None = MAX_CHARS
     response_types = COMPLETIONS
     of_pairs = True
-    """Marks a judge of pairs, which does not grade single answers."""
+    """Marks a pairwise judge, which does not grade single answers."""
     _asked: Model = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -212,7 +212,7 @@ class PairJudge:
         return {**columns, "consistent": RATE} if self.both_orders else columns
 
     def requests(self, a: Completion, b: Completion) -> dict[str, GenerateRequest]:
-        """Return the requests about two answers, by step.
+        """Return the requests for comparing two answers, by step.
 
         Parameters
         ----------

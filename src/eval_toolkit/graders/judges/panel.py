@@ -99,7 +99,7 @@ class Panel:
         return columns
 
     def requests(self, response: Completion) -> dict[str, GenerateRequest]:
-        """Return the requests of all members about an answer, by step."""
+        """Return the requests of all members for an answer, by step."""
         return {
             step: request
             for judge in self.judges

@@ -33,11 +33,11 @@ class AskingGrader(Protocol):
         ...
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the description for the manifest: the model and whatever affects verdicts."""
+        """Return the description for the manifest: the model and all settings that affect verdicts."""
         ...
 
     def requests(self, response: Any) -> Mapping[str, GenerateRequest]:
-        """Return the requests about an answer by step; steps start with ``judge:<name>``."""
+        """Return the requests for an answer by step; steps start with ``judge:<name>``."""
         ...
 
     def grade(
@@ -101,7 +101,7 @@ def replies_in(verdicts: Iterable[JobResult]) -> dict[Attempt, dict[str, RawComp
 
 
 def judge_jobs(judge: AskingGrader, responses: Mapping[Attempt, Any]) -> list[Job]:
-    """Return the requests of a judge about answers.
+    """Return the requests of a judge for answers.
 
     Answers that cannot be judged get no request, and their grade states the reason.
 

@@ -26,14 +26,14 @@ class Rubric:
     name : str
         Name of the rubric, used by judges and their columns.
     criteria : str
-        Criteria, as text for the judge.
+        Criteria, as shown to the judge.
     verdict : VerdictFormat
         Format of the verdict, or a mapping accepted by `VerdictFormat.from_dict`.
     system, user : str
         Templates: ``{rubric}`` is the criteria and ``{form}`` the reply format; ``{question}`` is
         the last user message, ``{conversation}`` all messages, ``{completion}`` the answer;
         ``{reference}``, ``{subject}`` and ``{context.name}`` come from the sample; ``{mark}`` is a
-        random string of eight characters. ``{{`` stands for a brace. Write them in the language of
+        random string of eight characters. ``{{`` is a literal brace. Write them in the language of
         the task.
 
     Raises

@@ -1,4 +1,4 @@
-"""Parsing of judge replies to verdicts; ambiguous replies are errors.
+"""Parsing of verdicts from judge replies; ambiguous replies are errors.
 
 Replies with contradictory verdicts or without a verdict are errors, which quote the reply. Numbers
 are taken only from the reply.
@@ -152,8 +152,8 @@ class Labels:
         for line in dict.fromkeys(lines[:1] + lines[-1:]):
             said, against = [], []
             for place in find(line):
-                stands = _stands(line, *place.span())
-                if stands == "alone" or (stands == "told" and short and alone):
+                stands = _occurrence(line, *place.span())
+                if stands == "alone" or (stands == "introduced" and short and alone):
                     said.append(place[0])
                 elif stands:
                     against.append(place[0])
@@ -416,8 +416,8 @@ def _words(words: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?<!\d[.,:/])(?:{longest})(?!\w)(?!(?<=\d)[.,:/]\d)")
 
 
-def _stands(line: str, start: int, end: int) -> str:
-    """Return the position of a word: "alone", "told" by a phrase, "near" punctuation, or ""."""
+def _occurrence(line: str, start: int, end: int) -> str:
+    """Return how a word occurs: "alone", "introduced" by a phrase, "near" punctuation, or ""."""
     if not _AFTER.match(line[end : end + _NEAR].lstrip(_CLOSING)):
         return ""  # "No doubt about it" does not mean "no"
     before = line[max(0, start - _NEAR) : start].rstrip(_MARKUP)
@@ -425,12 +425,12 @@ def _stands(line: str, start: int, end: int) -> str:
         return "alone"
     leading = _LEADING.findall(before)[0].strip(_MARKUP)
     if _IS_SAID.fullmatch(leading):
-        return "told"
+        return "introduced"
     return "near" if len(leading.split()) <= _FEW else ""
 
 
 def _objects(text: str) -> Iterator[list[tuple[str, Any]]]:
-    """Yield the outermost JSON objects in a text as lists of pairs, since keys may repeat."""
+    """Yield the outermost JSON objects in a string as lists of pairs, since keys may repeat."""
     decoder = json.JSONDecoder(object_pairs_hook=list)
     at = text.find("{")
     for _ in range(_MOST_OBJECTS):
@@ -440,12 +440,12 @@ def _objects(text: str) -> Iterator[list[tuple[str, Any]]]:
         try:
             found, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
-            found = []  # unparsable text is skipped
+            found = []  # unparsable parts are skipped
         yield found
         at = text.find("{", end)
 
 
 def short_cut(text: str, most: int = _SHOWN) -> str:
-    """Return the end of a text, quoted on one line; verdicts usually come last."""
+    """Return the end of a string, quoted on one line; verdicts usually come last."""
     line = " ".join(text.split())
     return repr(line if len(line) <= most else f"…{line[1 - most :]}") if line else "nothing"

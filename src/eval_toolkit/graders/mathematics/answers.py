@@ -12,9 +12,9 @@ from eval_toolkit.graders.mathematics.notation import WORDS_OF_FORMULAS
 _LONGEST = 500
 """Maximum number of characters of an answer."""
 _LINE, _PHRASES = 2_000, 20
-"""Maximum number of characters searched per line, and of phrases from the end of a text."""
+"""Maximum number of characters searched per line, and of phrases from the end of a response."""
 _END = 4_000
-"""Number of characters at the end of a text searched for the last formula or number."""
+"""Number of characters at the end of a response searched for the last formula or number."""
 _MARKS = r"[*_: \t\r]{0,20}+"
 _FINAL = re.compile(rf"(?i)final answer[*_ ]{{0,9}}(?:(?:is|are|would be)\b|[:=]){_MARKS}(?=[^\n])")
 _HEADING = re.compile(rf"(?i)final answer[*_ ]{{0,9}}(?:is|are|would be)?{_MARKS}\n")
@@ -56,21 +56,21 @@ _VALUE_OF = re.compile(r"(?<!\S)[\w{}\\|()']{1,20} ?=$")
 
 
 def find_math_answers(text: str) -> list[str]:
-    r"""Return the candidate answers in a text, most likely first, without duplicates.
+    r"""Return the candidate answers in a response, most likely first, without duplicates.
 
-    The following places are searched in this order: the text after the last "final answer is" (or
+    The following places are searched in this order: the part after the last "final answer is" (or
     "final answer:") on its line, if it contains mathematics; the last ``\boxed{}`` (or several,
-    joined by commas, "and" or "or"); the line below the last "final answer"; the text after the
-    last "####"; the text after the last "answer is"; the last formula between dollar signs (or
-    ``\(…\)``, ``\[…\]``); and a one-line text as a whole. In a text without any of these forms, the
-    answer is the last number if it comes after the last formula. If a place begins with a formula,
-    or several joined by "and", "or" or commas, the rest is ignored; in a sentence, the answer
-    follows the last "is".
+    joined by commas, "and" or "or"); the line below the last "final answer"; the part after the
+    last "####"; the part after the last "answer is"; the last formula between dollar signs (or
+    ``\(…\)``, ``\[…\]``); and a one-line response as a whole. In a response without any of these
+    forms, the answer is the last number if it comes after the last formula. If a place begins with
+    a formula, or several joined by "and", "or" or commas, the rest is ignored; in a sentence, the
+    answer follows the last "is".
 
     Parameters
     ----------
     text : str
-        Text of the model.
+        Response of the model.
 
     Returns
     -------
@@ -201,7 +201,7 @@ def _one_kind(one: str, other: str, *, joined_by_word: bool) -> bool:
 
 
 def _bare(text: str, formula: str) -> str:
-    """Return a one-line text if all of it is an answer; "" otherwise."""
+    """Return a one-line string if all of it is an answer; "" otherwise."""
     stripped = text.strip()
     if formula or "\n" in stripped or not 0 < len(stripped) <= _LONGEST:
         return ""
@@ -241,13 +241,13 @@ def _stated_answer(sentence: str) -> str:
 
 
 def _several(place: str) -> str:
-    """Return the leading formulas of a text; "" if there are none."""
+    """Return the leading formulas of a string; "" if there are none."""
     first = _SEVERAL.match(place)
     return "" if first is None else _stripped(_DELIMITER.sub("", first[0]))
 
 
 def _before(place: str, end: re.Pattern[str]) -> str:
-    """Return the leading mathematical part of a text."""
+    """Return the leading mathematical part of a string."""
     found = end.search(place)
     return (
         place[: found.start()] if found and _MATHEMATICS.search(place, 0, found.start()) else place

@@ -1,4 +1,4 @@
-"""`MathMatch`: mathematical equality of the answer in a text and the reference."""
+"""`MathMatch`: mathematical equality of the answer in a response and the reference."""
 
 import signal
 from collections.abc import Mapping
@@ -25,28 +25,28 @@ from eval_toolkit.graders.mathematics.notation import latex, split_name
 from eval_toolkit.models.responses import Completion
 
 _LONGEST = 500
-"""Maximum number of characters of a text that is compared as a whole."""
+"""Maximum number of characters of a response that is compared as a whole."""
 _WAITING = 20
 """Factor between wall-clock and CPU time limits, for busy machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class MathMatch:
-    r"""Whether the answer in a text equals a reference mathematically, as do 1/2 and ``\frac12``.
+    r"""Whether the answer in a response equals a reference mathematically, as do 1/2 and ``\frac12``.
 
     ``math_match`` uses only the first answer of `find_math_answers`, ``math_match_flex`` any of
     them. Answers are equal if they have the same `normal_form` or math-verify finds them equal,
     with floating-point numbers compared to six decimals. math-verify runs in a separate process: an
     answer such as ``9^{9^{9^9}}`` is stopped and counts as wrong, and ``math_match_timed_out`` is
-    1. A text without an answer is wrong, and ``math_match_found`` is 0. A reference may be an
+    1. A response without an answer is wrong, and ``math_match_found`` is 0. A reference may be an
     answer, or a worked solution with a box or ``####``. A reference that is empty, or cannot even
     be compared with 0 in time, is an error of the task rather than a wrong answer.
 
     Parameters
     ----------
     seconds : float, default 1.5
-        Processor seconds for all comparisons of one text. Typical answers take a few hundredths,
-        hard ones 0.75.
+        Processor seconds for all comparisons of one response. Typical answers take a few
+        hundredths, hard ones 0.75.
     memory_mb : int, default 1024
         Memory limit in MB of the process that compares.
     decimals : int, default 6
@@ -92,10 +92,10 @@ class MathMatch:
         return normal_form(answers[0]) if answers else None
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the first answer is right, whether any is, and whether there is one."""
+        """Return whether the first answer is correct, whether any is, and whether there is one."""
         golds = [_gold(truth) for truth in references(response)]
         answers = find_math_answers(response.completion)
-        # A text that equals the reference as a whole need not be parsed.
+        # A response that equals the whole reference need not be parsed.
         alike = any(_is_text(response.completion, truth) for truth in references(response))
         right = [alike or any(_alike(gold, answer) for gold in golds) for answer in answers]
         timed_out, left = False, self.seconds

@@ -1,4 +1,4 @@
-r"""Normal form of LaTeX answers, in which equal notations become equal texts.
+r"""Normal form of LaTeX answers, in which equal notations become equal strings.
 
 The rules are the usual ones for the MATH benchmark: whitespace, ``\left`` and ``\right``, trailing
 units and a leading ``x =`` are removed; fractions have a single form, and optional braces are
@@ -37,7 +37,8 @@ def normal_form(answer: str) -> str:
     Returns
     -------
     str
-        Text that is equal for many, but not all, spellings of an answer: ``\sqrt{8}`` is unchanged.
+        String that is equal for many, but not all, spellings of an answer: ``\sqrt{8}`` is
+        unchanged.
 
     Examples
     --------

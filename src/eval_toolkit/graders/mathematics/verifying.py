@@ -16,7 +16,7 @@ from eval_toolkit.graders.mathematics.notation import latex, without_percent, wi
 # Silence the library's warning about its missing time limit; the worker has one.
 logging.getLogger("math_verify").setLevel(logging.ERROR)
 
-# Parse only formulas: numbers within other text are not answers.
+# Parse only formulas: numbers within prose are not answers.
 _READ = [math_verify.LatexExtractionConfig(boxed_match_priority=-1)]
 _AND = re.compile(
     r",?\s*(?:\\q?quad\s*)?(?:\\text\{\s*(?:and|or)\s*\}|\b(?:and|or)\b)(?:\s*\\q?quad)?\s*"

@@ -1,4 +1,4 @@
-"""Rates measured by a judge model and corrected with human labels for some of the units."""
+"""Rates measured by a judge model, corrected with human labels for a subset of the units."""
 
 from eval_toolkit.inference.judged.error_rates import rogan_gladen
 from eval_toolkit.inference.judged.label_planning import LabelPlan, LabelRule, plan_labels

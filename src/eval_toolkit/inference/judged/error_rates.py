@@ -1,4 +1,4 @@
-"""Rogan-Gladen estimator: a judge's rate corrected by its sensitivity and specificity."""
+"""Rogan-Gladen estimator: correct a judge's rate for its sensitivity and specificity."""
 
 import math
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ METHOD = "rogan-gladen"
 
 @dataclass(frozen=True, slots=True)
 class _Shares:
-    """A judge's rate, sensitivity and specificity with their sample sizes."""
+    """A judge's rate, sensitivity and specificity, with sample sizes."""
 
     rate: float
     n: float
@@ -56,7 +56,7 @@ class _Shares:
         return max(0.0, total) / self.skill**2
 
     def adjusted(self, z: float) -> "_Shares":
-        """Return the shares with pseudo-units added: z² to the rate and two to each of the others."""
+        """Add pseudo-units: z² for the rate, and two each for sensitivity and specificity."""
         return _Shares(
             (self.rate * self.n + z * z / 2.0) / (self.n + z * z),
             self.n + z * z,
@@ -76,20 +76,20 @@ def rogan_gladen(
     same_units: bool = False,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> CorrectedRate:
-    """Correct a judge's rate by its sensitivity and specificity, estimated from labels.
+    """Correct a judge's rate for its sensitivity and specificity, estimated from labels.
 
     Parameters
     ----------
     flagged, n : int
-        Number of units that the judge calls positive, and number of judged units.
+        Number of units that the judge labels positive, and total number of judged units.
     sensitivity : tuple of two int
-        Among units with a positive human label: number that the judge also calls positive, and
+        For units with a positive human label: number that the judge also labels positive, and
         total.
     specificity : tuple of two int
-        Among units with a negative human label: number that the judge also calls negative, and
+        For units with a negative human label: number that the judge also labels negative, and
         total.
     same_units : bool, default False
-        Whether the labelled units are a random subset of the n judged ones; False for a separate
+        Whether the labelled units are a random subset of the n judged units; False for a separate
         calibration set with the same error rates.
     confidence : float, default 0.95
         Two-sided confidence level.
@@ -98,7 +98,7 @@ def rogan_gladen(
     -------
     CorrectedRate
         Rate in [0, 1]; ``reason`` notes clipped values and judges that are too weak to be
-        informative, which have no ``se``.
+        informative, for which ``se`` is None.
 
     Raises
     ------
@@ -110,10 +110,10 @@ def rogan_gladen(
 
     Notes
     -----
-    ``(p + Sp − 1) / (Se + Sp − 1)`` [1]_ with the interval of [2]_, which [3]_ recommend for
-    language models as judges: the delta method on adjusted counts, with its centre shifted to allow
-    for skewness. At 95 % it covers at least 93 % with 50 to 200 labels (``tests/statistics``). If
-    the labels do not show that the judge is better than chance, the interval is [0, 1].
+    ``(p + Sp − 1) / (Se + Sp − 1)`` [1]_ with the interval of [2]_, recommended by [3]_ for LLM
+    judges: the delta method on adjusted counts, with a shifted centre to account for skewness. At
+    95 % it covers at least 93 % with 50 to 200 labels (``tests/statistics``). If the labels do not
+    show that the judge is better than chance, the interval is [0, 1].
 
     References
     ----------
@@ -138,7 +138,7 @@ def rogan_gladen(
 
 
 def rogan_gladen_of(data: Judged, confidence: float) -> CorrectedRate:
-    """Return the corrected rate from verdicts, and labels for a random subset of the units."""
+    """Return the corrected rate from verdicts and labels of a random subset."""
     if not data.binary:
         raise InvalidInputError("rogan-gladen needs 0/1 verdicts and labels; use method='ppi++'")
     flagged, labelled = data.judge == 1.0, data.labelled
@@ -200,7 +200,7 @@ def _corrected(
 def _interval(
     shares: _Shares, z: float, factor: float, same_units: bool
 ) -> tuple[float, float, float | None, str]:
-    """Return the bounds, the standard error, and a note if the judge is too weak."""
+    """Return the bounds, the standard error, and a note if the judge is uninformative."""
     by_se, by_sp = shares.spreads
     if shares.skill <= factor * math.sqrt(by_se + by_sp):
         return 0.0, 1.0, None, "the labels do not show that the judge is better than chance"
@@ -230,7 +230,7 @@ def _shares(counts: tuple[int, ...]) -> _Shares:
 
 
 def _clustering(shares: _Shares, data: Judged) -> float:
-    """Return the factor by which clusters inflate the standard error, from the units' influences."""
+    """Return the factor by which clustering inflates the standard error."""
     true, false = data.labelled & (data.human == 1.0), data.labelled & (data.human == 0.0)
     theta = shares.corrected
     moves: FloatArray = (data.judge - shares.rate) / shares.n

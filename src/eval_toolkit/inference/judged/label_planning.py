@@ -1,4 +1,4 @@
-"""Planning of human labels: how many to collect, and for which units."""
+"""Label planning: how many human labels to collect, and for which units."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ class LabelPlan(Displayed):
     n_labels: int
     """Total number of labels, including existing ones."""
     n_more: int
-    """Number of further labels."""
+    """Number of additional labels."""
     half_width: float
     """Target half-width."""
     half_width_now: float
@@ -55,7 +55,7 @@ class LabelPlan(Displayed):
     split: Mapping[str, int] = field(default_factory=dict)
     """Total labels by part; empty if labels are sampled from all units."""
     buy: Mapping[str, int] = field(default_factory=dict)
-    """Further labels by part."""
+    """Additional labels by part."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict."""
@@ -82,28 +82,28 @@ def plan_labels(
     groups: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> LabelPlan:
-    """Plan the number of additional human labels, from the existing labels.
+    """Plan the number of additional human labels from existing labels.
 
     Parameters
     ----------
     judge : array-like of shape (n,)
         Verdict or score of the judge for every unit.
     human : array-like of shape (n,)
-        Human labels of a random pilot, None or NaN elsewhere; at least 20 are recommended. For
-        "by-verdict" they may be sampled by verdict.
+        Human labels of a random pilot sample, None or NaN elsewhere; at least 20 are recommended.
+        For "by-verdict", labels may be sampled by verdict.
     half_width : float
         Target half-width of the interval.
     method : {"ppi++", "by-verdict", "rogan-gladen", "labels-only"}, default "ppi++"
         Method of sampling and using the labels; see Notes.
     groups : array-like of shape (n,), optional
-        Group of each unit; the pilot determines the design effect.
+        Group of each unit; the design effect is estimated from the pilot.
     confidence : float, default 0.95
         Confidence level of the interval.
 
     Returns
     -------
     LabelPlan
-        Total number of labels, and number of further labels.
+        Total number of labels, and number of additional labels.
 
     Raises
     ------
@@ -113,17 +113,16 @@ def plan_labels(
     UndefinedMetricError
         If there are fewer than two labels.
     InfeasibleError
-        If labelling all of these units would not give such an interval, so that more units are
-        needed.
+        If even labelling all units would not give such an interval.
 
     Notes
     -----
-    "ppi++" and "labels-only": units to label are drawn at random. "by-verdict": they are drawn at
-    random among the judge's positives and negatives, with the allocation that minimises the
-    variance (Neyman): more where the judge errs more. Pass ``strata=judge`` to `corrected_rate`
-    with such labels. "rogan-gladen": a separate calibration set, divided between units that are
-    truly positive and negative as [1]_ recommend. Two pseudo-units are added to the pilot, so that
-    a pilot without errors does not imply a perfect judge.
+    "ppi++" and "labels-only" sample the units to label at random. "by-verdict" samples the judge's
+    positives and negatives separately, with the allocation that minimises the variance (Neyman);
+    pass ``strata=judge`` to `corrected_rate` with such labels. "rogan-gladen" uses a separate
+    calibration set, split between true positives and negatives as recommended by [1]_. Two
+    pseudo-units are added to the pilot, so that a pilot without errors does not imply a perfect
+    judge.
 
     References
     ----------
@@ -175,7 +174,7 @@ def plan_labels(
 
 
 def _smallest(reach: Callable[[int], float], wanted: float, most: int) -> int:
-    """Return the smallest n whose half-width does not exceed the target, by bisection."""
+    """Return the smallest n with at most the target half-width, by bisection."""
     low, high = 1, most
     while high - low > 1:
         middle = (low + high) // 2
@@ -272,7 +271,7 @@ def _calibration(data: Judged) -> _Pilot:
 
 @dataclass(frozen=True)
 class _Allocation:
-    """Allocation of n labels to two parts in proportion to their needs, at least two each."""
+    """Proportional allocation of n labels to two parts, with at least two each."""
 
     names: tuple[str, str]
     needs: FloatArray

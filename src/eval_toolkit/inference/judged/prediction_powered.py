@@ -1,4 +1,4 @@
-"""Prediction-powered inference: a judge's mean over all units, corrected with labels."""
+"""Prediction-powered inference: correct a judge's mean over all units with human labels."""
 
 import math
 from dataclasses import dataclass, replace
@@ -29,16 +29,16 @@ class Pseudo:
     judge: FloatArray
     count: float
     standard: bool = False
-    """Whether both are in standard deviations of the judge's scores, relative to the means."""
+    """Whether both are standardised by the judge's scores."""
 
 
 NO_PSEUDO = Pseudo(np.zeros(0), np.zeros(0), 0.0)
 BINARY = Pseudo(np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.0, 1.0, 0.0, 1.0]), 0.5)
 """Half a unit for each of the four combinations of judge and human answers."""
 PAIRED = Pseudo(np.array([1.0, -1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0, -1.0]), 0.25)
-"""For differences of 0/1 values: only the judge, or only the human, sees a difference."""
+"""For differences of 0/1 values: only the judge or only the human finds a difference."""
 SWAPPED = Pseudo(np.zeros(2), math.sqrt(2.0) * np.array([1.0, -1.0]), 1.0, standard=True)
-"""For scores: two units, each with the error of a random other unit's score."""
+"""For scores: two units, each with the error of another random unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +76,11 @@ def ppi_mean(
     judge : array-like of shape (n,)
         Verdict or score of the judge for every unit, 0/1 or real.
     human : array-like of shape (n,)
-        Human labels; None or NaN if there is none.
+        Human labels; None or NaN if missing.
     lam : float, optional
-        Weight of the judge, between 0 and 1. By default the value with the smallest variance
-        (PPI++), estimated for each labelled unit from the other labels; 1 is plain PPI, 0 the mean
-        of the labels.
+        Weight of the judge, between 0 and 1. By default the variance-minimising value (PPI++),
+        estimated for each labelled unit from the other labels; 1 is plain PPI and 0 is the mean of
+        the labels.
     groups : array-like of shape (n,), optional
         Group of each unit; units in the same group are not independent. Cannot be combined with
         ``strata``.
@@ -88,19 +88,19 @@ def ppi_mean(
         Strata with random labels, each with its own sampling rate. For labels sampled by verdict,
         pass the verdicts.
     weights : array-like of shape (n,), optional
-        Inverse probability of a human label; only used for labelled units. Cannot be combined with
+        Inverse probability of being labelled; only used for labelled units. Cannot be combined with
         ``strata``.
     confidence : float, default 0.95
         Two-sided confidence level.
     small_sample : bool, default True
         Whether to use small-sample corrections: n − 1 divisors, Student's t, two pseudo-units, and
-        λ from the other units' labels. False gives the large-sample interval of the papers, with
-        one λ from all labels.
+        λ from the other units' labels. False gives the large-sample interval in the papers, with
+        one λ for all labels.
 
     Returns
     -------
     CorrectedRate
-        ``lam`` is the mean λ of the labelled units; None with strata, each of which has its own.
+        ``lam`` is the mean λ of the labelled units; None with strata, which have separate values.
 
     Raises
     ------
@@ -108,33 +108,33 @@ def ppi_mean(
         If an array is invalid, or labels were not chosen at random and neither strata nor weights
         are given.
     UndefinedMetricError
-        If there are fewer than two labels, in all or in a stratum, or the interval of a rate lies
+        If there are fewer than two labels, overall or in a stratum, or the interval for a rate is
         outside [0, 1].
 
     Notes
     -----
     ``mean(human − λ judge, labelled) + λ mean(judge, unlabelled)`` [1]_, [2]_; the better the
     judge, the more precise the estimate. With a fixed λ it is unbiased for any judge. With a single
-    λ estimated from all labels it is not: labels that lack the rare grades give a small λ, and thus
-    no correction where it is needed most. Hence the λ of a labelled unit is estimated from the
-    labels of the other units (other groups), which keeps the estimate unbiased, and shrunk, with a
-    weight of five labels, towards a judge who agrees with humans.
+    λ estimated from all labels it is biased: if the labels lack rare grades, λ is small, and the
+    correction is missing when it matters most. The λ of a labelled unit is therefore estimated from
+    the other units (other groups), which keeps the estimate unbiased, and shrunk towards a judge
+    who agrees with humans, with a weight of five labels.
 
-    ``small_sample=False`` equals ``ppi_py.ppi_mean_ci``. That interval fails if no label
+    ``small_sample=False`` matches ``ppi_py.ppi_mean_ci``. That interval fails if no label
     contradicts the judge: with 50 labels of 0/1 values, coverage is as low as 63 %. Two
-    pseudo-units are added for the interval only: half a unit for each combination of 0/1 answers,
-    or, for scores, two units with the verdict of a random other unit.
+    pseudo-units are added for the interval only: half a unit for each combination of 0/1 answers
+    or, for scores, two units with the verdict of another random unit.
 
     Coverage of 95 % intervals (``tests/statistics``): at least 93 % for 0/1 values with 50 labels
     or more; at least 93 % for grades with 30 labels or more, if nine in ten are the top grade and
     the judge is off by one in a tenth of the units; at least 92 % for skewed scores in [0, 1].
-    Coverage is lower if errors are so rare that labels may miss them: if 7 % of the units have a
-    bad grade and the judge misses four in ten of these, so that it is off by three grades in 3 % of
-    the units, coverage is 81, 84 and 90 % with 30, 50 and 100 labels, and little better from the
-    labels alone (86, 90 and 92 %).
+    Coverage is lower if errors are so rare that the labels may miss them. For example, if 7 % of
+    the units have a bad grade and the judge misses four in ten of these, it is off by three grades
+    in 3 % of the units; coverage is then 81, 84 and 90 % with 30, 50 and 100 labels, and only
+    slightly better with the labels alone (86, 90 and 92 %).
 
-    Groups are accounted for by the cluster-robust variance of the units' influences. Strata are
-    weighted by their share of the units [3]_.
+    With groups, the variance of the units' influences is cluster-robust. Strata are weighted by
+    their fraction of the units [3]_.
 
     References
     ----------
@@ -255,10 +255,10 @@ def _tuned(data: Judged, w: FloatArray, elsewhere: BoolArray, *, small: bool) ->
 
 
 def _slopes(data: Judged, w: FloatArray, spread: float) -> FloatArray:
-    """Return the slope of labels on verdicts for each labelled unit, from the other units.
+    """Return each labelled unit's slope of labels on verdicts, estimated from the other units.
 
-    It is shrunk towards that of a judge who agrees with humans, with a weight of `_PRIOR_LABELS`,
-    for cases where the other labels hardly vary.
+    It is shrunk, with a weight of `_PRIOR_LABELS`, towards the slope of a judge who agrees with
+    humans, in case the other labels hardly vary.
     """
     y, f = data.human[data.labelled], data.judge[data.labelled]
     if negligible(float(data.judge.std()), float(np.abs(data.judge).max())):
@@ -287,7 +287,7 @@ def _slopes(data: Judged, w: FloatArray, spread: float) -> FloatArray:
 def _padding(
     d: FloatArray, f: FloatArray, w: FloatArray, pseudo: Pseudo, lam: float, others: FloatArray
 ) -> tuple[float, float]:
-    """Return the variance and the shift of the labelled part with pseudo-units."""
+    """Return the variance and the shift of the labelled part after adding pseudo-units."""
     if not len(pseudo.human):
         return 0.0, float(w @ d)
     human, off = pseudo.human, pseudo.judge - others.mean()
@@ -314,7 +314,7 @@ def _clustered(influence: FloatArray, groups: IntArray) -> float:
 
 
 def _df(by_labels: float, by_others: float, n: int, n_others: int) -> float:
-    """Return Welch's degrees of freedom of a sum of two variances."""
+    """Return Welch's degrees of freedom for a sum of two variances."""
     other = max(by_others, 0.0)
     both = by_labels + other
     if both <= 0.0:
@@ -331,7 +331,7 @@ def _over_strata(
     *,
     small: bool,
 ) -> Powered:
-    """Return the mean over strata, weighted by their shares of the units."""
+    """Return the mean over strata, weighted by their size."""
     n_strata = int(codes.max()) + 1
     pseudo = replace(pseudo, count=pseudo.count / n_strata)  # two pseudo-units in total
     found, sizes = [], np.bincount(codes)
@@ -392,9 +392,9 @@ def _inside(
 def _notes(data: Judged, found: Powered) -> list[str]:
     """Return warnings about the estimate."""
     scale = float(np.abs(data.human[data.labelled]).max())
-    said = {
+    notes = {
         f"only {data.n_labels} human labels": data.n_labels < _FEW_LABELS,
         "every unit has a human label, so the judge is not used": data.n_labels == data.n,
         "zero spread: the labels do not vary": negligible(math.sqrt(found.variance), scale),
     }
-    return [note for note, holds in said.items() if holds]
+    return [note for note, holds in notes.items() if holds]

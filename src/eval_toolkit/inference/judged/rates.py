@@ -1,4 +1,4 @@
-"""Corrected rates and differences, by a named method."""
+"""Corrected rates and differences by method name."""
 
 import math
 from dataclasses import replace
@@ -38,14 +38,14 @@ def corrected_rate(
     weights: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> CorrectedRate:
-    """Estimate the rate that human labels would give, from a judge's verdicts and some labels.
+    """Estimate the rate humans would assign from a judge's verdicts and some human labels.
 
     Parameters
     ----------
     judge : array-like of shape (n,)
         Verdict or score of the judge for every unit, 0/1 or real.
     human : array-like of shape (n,)
-        Human labels; None or NaN if there is none.
+        Human labels; None or NaN if missing.
     method : {"ppi++", "ppi", "rogan-gladen", "labels-only", "raw"}, default "ppi++"
         Method of correction; see Notes.
     groups : array-like of shape (n,), optional
@@ -54,7 +54,8 @@ def corrected_rate(
         Strata with random labels, each with its own sampling rate. For labels sampled by verdict,
         pass the verdicts. Used by "ppi++" and "ppi"; "raw" uses no labels.
     weights : array-like of shape (n,), optional
-        Inverse probability of a human label; only used for labelled units, and by the same methods.
+        Inverse probability of being labelled; only used for labelled units, and by the same
+        methods.
     confidence : float, default 0.95
         Two-sided confidence level.
 
@@ -74,11 +75,11 @@ def corrected_rate(
 
     Notes
     -----
-    "ppi++" (`ppi_mean`, which documents its coverage) is unbiased for any judge and never much
-    wider than the labels alone. "ppi" is the same with λ = 1. "rogan-gladen" (`rogan_gladen`) uses
-    sensitivity and specificity; it is intended for separate calibration sets, and is wider on
-    random labels of the same units. "labels-only" ignores the judge. "raw" treats verdicts as the
-    truth; its interval ignores the judge's errors, so it is never reported as the narrowest.
+    "ppi++" (see `ppi_mean` for its coverage) is unbiased for any judge and never much wider than
+    "labels-only". "ppi" is the same with λ = 1. "rogan-gladen" (`rogan_gladen`) uses sensitivity
+    and specificity; it is intended for separate calibration sets; with random labels of the same
+    units, its interval is wider. "labels-only" ignores the judge. "raw" treats verdicts as true;
+    its interval ignores the judge's errors, so it is never reported as the narrowest.
 
     Choose the method in advance: the narrowest of several intervals has lower coverage.
 
@@ -111,7 +112,7 @@ def rates_by_method(
     weights: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> tuple[dict[str, CorrectedRate], dict[str, EvalToolkitError]]:
-    """Return the rate by every applicable method, and why other methods are not applicable."""
+    """Return the rate by each applicable method, and the reason for each other method."""
     level = validation.fraction(confidence, "confidence")
     data = read_judged(judge, human, groups)
     design = "strata" if strata is not None else "weights" if weights is not None else ""
@@ -160,15 +161,15 @@ def corrected_difference(
     groups: ArrayLike | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> CorrectedDifference:
-    """Estimate the difference B − A that human labels would give, on the same units.
+    """Estimate the difference B − A that humans would assign, on the same units.
 
     Parameters
     ----------
     judge_a, judge_b : array-like of shape (n,)
         Judge verdicts on the answers of A and of B.
     human_a, human_b : array-like of shape (n,)
-        Human labels of the same answers; None or NaN if there is none. A unit counts as labelled if
-        both answers are labelled.
+        Human labels of the same answers; None or NaN if missing. A unit counts as labelled if both
+        answers are labelled.
     lam : float, optional
         Weight of the judge; tuned by default, as in `ppi_mean`.
     groups : array-like of shape (n,), optional
@@ -190,8 +191,8 @@ def corrected_difference(
 
     Notes
     -----
-    Prediction-powered inference on the differences by unit, so that common variation, and a judge
-    bias that affects both systems equally, cancel.
+    Prediction-powered inference on the per-unit differences; common variation and a judge bias that
+    affects both systems equally cancel.
 
     Examples
     --------
@@ -245,7 +246,7 @@ def corrected_difference(
 
 
 def _simple(data: Judged, rule: str, confidence: float) -> CorrectedRate:
-    """Return the rate among the labels, or the rate of the uncorrected verdicts."""
+    """Return the rate of the labels, or of the uncorrected verdicts."""
     rows = data.labelled if rule == "labels-only" else np.ones(data.n, dtype=np.bool_)
     values = (data.human if rule == "labels-only" else data.judge)[rows]
     groups = None if data.groups is None else data.groups[rows]

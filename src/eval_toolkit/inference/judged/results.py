@@ -1,4 +1,4 @@
-"""Results of corrected rates and differences."""
+"""Result classes for corrected rates and differences."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from eval_toolkit.inference.results import Interval, in_own_order
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CorrectedRate(Interval[float]):
-    """Corrected rate or mean, from a judge and human labels of some units.
+    """Rate or mean from a judge, corrected with human labels of some units.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class CorrectedRate(Interval[float]):
     lam: float | None = None
     """Weight of the judge: 0 ignores it, 1 is plain prediction-powered inference."""
     narrowest: str = ""
-    """Label-corrected method with the narrowest interval for these data."""
+    """Corrected method with the narrowest interval on these data."""
     widths: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
     """Warnings about the estimate; empty if there are none."""
@@ -59,7 +59,7 @@ class CorrectedRate(Interval[float]):
 @in_own_order
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CorrectedDifference(Interval[float]):
-    """Corrected difference B − A, from a judge on all units and human labels of some.
+    """Difference B − A from a judge, corrected with human labels of some units.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Validation of verdicts and labels, with a test that labels were sampled at random."""
+"""Validation of verdicts and labels, including a test for random sampling of labels."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.distributions import upper_tail
 
 _NOT_BY_CHANCE = 1e-4
-"""P-value below which labels are considered not sampled at random."""
+"""P-value below which labels are considered non-random."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class Judged:
 
     judge: FloatArray
     human: FloatArray
-    """Human labels; meaningless for unlabelled units."""
+    """Human labels; undefined for unlabelled units."""
     labelled: BoolArray
     groups: IntArray | None
 
@@ -53,7 +53,7 @@ class Judged:
 
     @property
     def is_rate(self) -> bool:
-        """Whether labels are 0 or 1 and verdicts lie in [0, 1], e.g. probabilities."""
+        """Whether labels are 0 or 1 and verdicts are in [0, 1], e.g. probabilities."""
         labels = self.human[self.labelled]
         inside = float(self.judge.min()) >= 0.0 and float(self.judge.max()) <= 1.0
         return inside and bool(np.isin(labels, (0.0, 1.0)).all())
@@ -64,7 +64,7 @@ class Judged:
         return Judged(self.judge[rows], self.human[rows], self.labelled[rows], groups)
 
     def check_random(self) -> None:
-        """Raise if the verdicts of labelled units differ from those of all units."""
+        """Raise if verdicts differ between labelled and unlabelled units."""
         if self.n_labels == self.n or float(self.judge.std()) == 0.0:
             return
         p_value = self._share_p_value() if self.groups is None else self._rank_p_value()
@@ -78,10 +78,10 @@ class Judged:
             )
 
     def _share_p_value(self) -> float:
-        """Return the p-value of the number of high verdicts among the labelled units.
+        """Return the p-value for the number of high verdicts in the labelled units.
 
-        High means at or above a cut; cuts are the deciles and the extremes. The smallest p-value is
-        multiplied by the number of cuts (Bonferroni).
+        "High" means at or above a cut point; cut points are the deciles and the extremes. The
+        smallest p-value is multiplied by the number of cut points (Bonferroni).
         """
         from scipy.special import bdtr, bdtrc
 
@@ -96,9 +96,9 @@ class Judged:
         return 2.0 * len(cuts) * float(np.minimum(fewer, more).min())
 
     def _rank_p_value(self) -> float:
-        """Return the p-value of the mean rank of the labelled units.
+        """Return the p-value for the mean rank of the labelled units.
 
-        Clusters that were labelled together increase its variance.
+        Clusters that were labelled as a whole increase the variance.
         """
         n, n_labels = self.n, self.n_labels
         rank = np.searchsorted(np.sort(self.judge), self.judge).astype(np.float64)

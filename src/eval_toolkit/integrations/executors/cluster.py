@@ -86,7 +86,7 @@ class ClusterFuture(Future[Any]):
         self._stop = stop
 
     def cancel(self) -> bool:
-        """Cancel the task, also one that runs."""
+        """Cancel the task, even if it is running."""
         if self.done() or not super().cancel():
             return self.cancelled()
         self.set_running_or_notify_cancel()
@@ -95,7 +95,7 @@ class ClusterFuture(Future[Any]):
 
 
 def outcome(fn: Callable[..., Any], args: Any, kwargs: Any) -> tuple[bool, Any]:
-    """Return what a call returned or raised; Ray would wrap the exception in a traceback."""
+    """Return the result or the exception of a call; Ray would wrap the exception in a traceback."""
     try:
         return True, fn(*args, **kwargs)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Creation of executors by name."""
+"""Open executors by name."""
 
 import contextlib
 import os

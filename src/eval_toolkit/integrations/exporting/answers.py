@@ -280,7 +280,7 @@ class Answers:
         return tries
 
     def parts(self, at: int) -> dict[str, str]:
-        """Return the parts of the data to which the unit at an index belongs."""
+        """Return the parts of the data that contain the unit at an index."""
         row = int(self.units.starts[at])
         return {name: str(values[row]) for name, values in self.records.slices.items()}
 
@@ -299,7 +299,7 @@ class Answers:
     def question(self, unit: str, answer: Answer) -> str | None:
         """Return the question without few-shot examples; None if it is not stored separately.
 
-        In a chat, the question is the last message; in a plain text its start is unknown.
+        In a chat, the question is the last message; in a plain string its start is unknown.
         """
         if unit in self.inputs:
             return self.inputs[unit]

@@ -13,7 +13,7 @@ from eval_toolkit.rollouts.turns import TURNS, rollouts_of
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.kind_display import kind_named
 
-_NOTHING_SAID = "there is no turn"
+_NOTHING_SAID = "the rollout has no turns"
 
 
 def astra_files(run: Run) -> dict[str, bytes]:

@@ -37,9 +37,9 @@ def model_card(run: Run) -> str:
     """
     blocks = [f"## Evaluation: {markdown_text(run.run_id)}", markdown_table(run).rstrip("\n")]
     for title, lines in (
-        ("What to know", _caveats(run)),
+        ("Caveats", _caveats(run)),
         ("Data", _data(run)),
-        ("Made with", _made(run)),
+        ("Versions", _made(run)),
     ):
         told = [f"- {markdown_text(line)}" for line in lines]
         if told:
@@ -47,7 +47,7 @@ def model_card(run: Run) -> str:
     command = str(redact_secrets(run.manifest.get("command") or ""))
     if command:
         do = "run" if origin_of(run) is None else "import"
-        blocks.append(f"**To {do} it again**\n\n{_code(command)}")
+        blocks.append(f"**Command to {do} it again**\n\n{_code(command)}")
     return "\n\n".join(blocks) + "\n"
 
 
@@ -136,8 +136,9 @@ def _made(run: Run) -> Iterator[str]:
 def model_index(run: Run) -> str:
     """Return the metrics of a run as YAML for Hugging Face's ``model-index``.
 
-    The YAML belongs in the front matter of a model card, between the ``---`` lines. The format does
-    not support intervals, so they are part of the metric names. Cells without a value are omitted.
+    Insert the YAML into the front matter of a model card, between the ``---`` lines. The format
+    does not support intervals, so they are part of the metric names. Cells without a value are
+    omitted.
 
     Every string is quoted.
 

@@ -170,8 +170,8 @@ def export_run(
     Raises
     ------
     InvalidInputError, ArtifactError
-        As in `export_files`; also if a file already exists, the target lies in a run folder, or the
-        target is not writable.
+        As in `export_files`; also if a file already exists, the target is inside a run folder, or
+        the target is not writable.
 
     Examples
     --------
@@ -206,10 +206,11 @@ def export_run(
 
 
 def _refuse_runs(target: Path) -> None:
-    """Raise if the target is, or lies in, a run folder, which must not be modified."""
+    """Raise if the target is a run folder or inside one, since runs must not be modified."""
     place = target.resolve()
     for folder in (place, *place.parents):
         if (folder / "manifest.json").is_file() and run_state(folder) != "not a run":
             raise InvalidInputError(
-                f"{target}: lies in the run {folder}, which must not be modified; choose another path"
+                f"{target}: is inside the run {folder}, which must not be modified; choose "
+                f"another path"
             )

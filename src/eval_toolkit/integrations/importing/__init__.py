@@ -1,6 +1,6 @@
 """Importers that convert other tools' logs into runs."""
 
-from eval_toolkit.integrations.importing.checking import Checked
+from eval_toolkit.integrations.importing.detection import read_logs
 from eval_toolkit.integrations.importing.imports import Imported, import_logs, measure_log
 from eval_toolkit.integrations.importing.logs import (
     ChoiceScore,
@@ -10,7 +10,7 @@ from eval_toolkit.integrations.importing.logs import (
     Stated,
 )
 from eval_toolkit.integrations.importing.options import Wanted
-from eval_toolkit.integrations.importing.recognising import read_logs
+from eval_toolkit.integrations.importing.verification import Checked
 
 __all__ = [
     "Checked",

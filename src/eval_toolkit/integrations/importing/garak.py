@@ -43,7 +43,7 @@ _SETTINGS = (
     *("plugins.target_type", "plugins.target_name", "plugins.model_type", "plugins.model_name"),
     *("plugins.probe_spec", "plugins.detector_spec", "plugins.buff_spec"),
 )
-_UNSCORED = Grade.skipped("the detector gave no score")
+_UNSCORED = Grade.skipped("the detector returned no score")
 _NOT_RUN = Grade.skipped("the detector did not run on this prompt")
 
 
@@ -187,7 +187,7 @@ class _Report:
             passed, n = (_count(given, where) for given in (entry.get("passed"), total))
             if passed > n:
                 raise ArtifactError(
-                    f"{where}: {passed} passed of {n} evaluated; the number passed must not be larger"
+                    f"{where}: {passed} passed of {n} evaluated; passed must not exceed evaluated"
                 )
             column = f"{COLUMN}{name}"
             values = ok_values(samples, column)
@@ -219,7 +219,7 @@ class _Attempt:
     uuid: str | None
     status: int
     text: str
-    """Prompt as a single text, which identifies the item."""
+    """Prompt as a single string, which identifies the item."""
     prompt: Any
     outputs: Sequence[str | None]
     scores: Mapping[str, Sequence[float | None]]

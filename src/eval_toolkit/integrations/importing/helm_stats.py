@@ -155,7 +155,7 @@ def stated(
 ) -> tuple[list[Stated], list[str]]:
     """Return the reported means of a run in a context, with notes.
 
-    Derived stats belong to the unperturbed split. ``inside`` contains the samples of the
+    Derived stats are included with the unperturbed split. ``inside`` contains the samples of the
     context, ``everything`` those of the whole run.
     """
     plain = [one for one in stats if one.context == context]

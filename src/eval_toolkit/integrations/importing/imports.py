@@ -12,11 +12,11 @@ from eval_toolkit._internal.display import Displayed
 from eval_toolkit._internal.hashing import sha256_file
 from eval_toolkit._internal.tables import shown
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
-from eval_toolkit.integrations.importing.checking import Checked, check_log
+from eval_toolkit.integrations.importing.detection import read_logs
 from eval_toolkit.integrations.importing.logs import Log
 from eval_toolkit.integrations.importing.measurement import log_card, log_records
 from eval_toolkit.integrations.importing.options import Wanted
-from eval_toolkit.integrations.importing.recognising import read_logs
+from eval_toolkit.integrations.importing.verification import Checked, check_log
 from eval_toolkit.integrations.importing.writing import ImportedKind, MeasuredLog, folder_names
 from eval_toolkit.runs import Run, drive
 from eval_toolkit.runs.driver import store

@@ -18,7 +18,7 @@ _SAME = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Reported values, with notes on omitted ones."""
+    """Reported values, and notes on omitted values."""
 
     stated: list[Stated]
     notes: list[str]

@@ -27,10 +27,10 @@ from eval_toolkit.integrations.importing.options import Wanted
 from eval_toolkit.models.messages import Message, Role
 
 _CUT = "...\n(content truncated)"
-"""Suffix of texts that Inspect has truncated in its summaries."""
+"""Suffix of strings that Inspect truncates in its summaries."""
 _REMOVED = "Key removed from summary (> 1k)"
 _REFERENCES = ("attachment://", "tc://")
-"""Prefixes of references to text stored elsewhere in the sample; the second until 2024."""
+"""Prefixes of references to text stored elsewhere in the sample; the second was used until 2024."""
 _LONGEST_ERROR = 2_000
 _CANCELLED = "CancelledError("
 
@@ -205,7 +205,7 @@ def _item(
 
 
 def _input(given: Any, texts: Mapping[str, str], where: str) -> str | None:
-    """Return the input as text: a string, or all messages with their roles.
+    """Return the input as a string; messages are joined with their roles.
 
     All messages are included, because items may share the final question.
     """

@@ -57,7 +57,7 @@ def _number(value: str | float) -> Value:
 
 
 def is_right_or_wrong(value: Any) -> bool:
-    """Return whether a value belongs to a binary scale.
+    """Return whether a value is on a binary scale.
 
     Examples
     --------

@@ -71,7 +71,7 @@ def item_group(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row"
 
 
 def item_parts(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row") -> dict[str, str]:
-    """Return the parts of the data that the item belongs to, by field.
+    """Return the parts of the data that contain the item, by field.
 
     Raises if the row lacks one of the fields.
 

@@ -194,7 +194,7 @@ def stated_numbers(
     corpus: Iterable[str],
     notes: list[str],
 ) -> Iterator[Stated]:
-    """Yield the reported numbers of a task, adding notes on invalid ones."""
+    """Yield the reported numbers of a task, and add notes on invalid numbers."""
     numbers = header.results.get(task, {})
     for key, value in numbers.items():
         metric, _, filtered = key.partition(",")

@@ -109,7 +109,7 @@ def read_samples(
 def _notes(corpus: set[str], n_repeats: int) -> Iterator[str]:
     if corpus:
         listed = ", ".join(sorted(corpus))
-        yield f"{listed}: computed over all items at once, not a mean over items; kept as stated"
+        yield f"{listed}: computed over all items together, not a mean over items; kept as stated"
     if n_repeats > 1:
         yield (
             f"every item has {n_repeats} answers but one value for all of them: they count as a "

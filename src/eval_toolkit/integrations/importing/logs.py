@@ -150,7 +150,7 @@ class Log(Displayed):
     binary: frozenset[str] = frozenset()
     """Columns that are binary by definition."""
     n_planned: int | None = None
-    """Number of planned attempts, used to count missing ones."""
+    """Number of planned attempts, used to count missing attempts."""
     notes: tuple[str, ...] = ()
     """Caveats for readers of the numbers."""
 

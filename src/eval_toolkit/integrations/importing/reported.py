@@ -16,7 +16,7 @@ METHOD_OF_RATES = "wilson, from the stated rate and n"
 METHOD_OF_SHARES = "wilson, from the stated standard error"
 _MEANS = ("mean", "the mean")
 _MOST_SAMPLES = 2**53
-"""Largest reported number of samples that is accepted, as floats cannot count higher."""
+"""Largest accepted number of samples; floats cannot represent all larger integers."""
 _WHOLE = 1e-6
 """Tolerance for a rate times n to be a whole number of correct answers."""
 _SHARES = frozenset(
@@ -72,8 +72,8 @@ def stated_cells(
     or for values between 0 and 1, which have at most the same variance. Without n, or if the stated
     standard error is larger (clustered answers) or the values are not binary, n is replaced by the
     number of answers with this standard error, p (1 − p) / SE²: the effective sample size of a
-    survey proportion [1]_. Other numbers have ± z standard errors, unless the number lies in [0, 1]
-    and this interval does not: it may be a share under another name. A standard error of 0 would
+    survey proportion [1]_. Other numbers have ± z standard errors, unless the number is in [0, 1]
+    and this interval is not: it may be a share under another name. A standard error of 0 would
     imply certainty and is not used.
 
     References

@@ -11,11 +11,11 @@ from eval_toolkit._internal.hashing import sha256_file
 from eval_toolkit._internal.plain import plain, whole_text
 from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
-from eval_toolkit.integrations.importing.checking import Checked
 from eval_toolkit.integrations.importing.logs import Log
 from eval_toolkit.integrations.importing.measurement import SEED, by_slice
 from eval_toolkit.integrations.importing.reported import cell_names, stated_cells
 from eval_toolkit.integrations.importing.tables import log_tables, log_units, usage_of
+from eval_toolkit.integrations.importing.verification import Checked
 from eval_toolkit.runs.kinds import Graded, Kind
 from eval_toolkit.runs.units import Unit
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard

@@ -1,4 +1,4 @@
-"""Validation of texts, labels and feature tables."""
+"""Validation of text lists, labels and feature tables."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from eval_toolkit._internal.validation import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 
 _LARGEST = 1e100
-"""Largest absolute feature value; squares of larger ones may overflow when summed."""
+"""Largest absolute feature value; sums of larger squares may overflow."""
 
 
 def strings(texts: Sequence[str], name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Validation of columns of texts with missing values."""
+"""Validation of text columns with missing values."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -15,7 +15,7 @@ def checked_text(text: str, name: str = "text") -> str:
 
 
 def present(texts: Iterable[Any], name: str = "texts") -> tuple[list[int], list[str], int]:
-    """Return the rows with a text, their texts, and the number of rows without text."""
+    """Return the rows with text, their texts, and the number of missing texts."""
     if isinstance(texts, (str, bytes)) or not isinstance(texts, Iterable):
         raise InvalidTypeError(
             f"`{name}` is a {type(texts).__name__}; pass a list of texts, even for a single text"

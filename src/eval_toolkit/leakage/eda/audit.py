@@ -51,7 +51,7 @@ class AuditGate:
     reason: str
     """One-line explanation of the status."""
     evidence: dict[str, Any] = field(default_factory=dict)
-    """Numbers behind the decision, by split."""
+    """Numbers on which the decision is based, by split."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict."""
@@ -87,7 +87,7 @@ class DataAudit(Displayed):
     """UTC, ``YYYY-MM-DDTHH:MM:SSZ``."""
     split_summaries: dict[str, SplitSummary]
     leakage_reports: dict[str, LeakageReport]
-    """Reports "within_split" and "cross_split"; empty if no check was requested."""
+    """Reports "within_split" and "cross_split"; empty if no checks were requested."""
     gates: dict[str, AuditGate]
 
     @property
@@ -170,26 +170,26 @@ def audit_dataset(
     Parameters
     ----------
     loader : DatasetLoader
-        Loader of the splits.
+        Loader that returns the splits.
     tokenizer : callable, optional
         ``tokenizer(text)`` returns tokens, or a mapping with ``input_ids``; called once per text.
     context_window : int, optional
-        Maximum number of tokens of the model.
+        Context window of the model in tokens.
     exact, near : bool, default True
-        Whether to look for copies and near-duplicates within each split.
+        Whether to check for copies and near-duplicates within each split.
     near_threshold : float, default 0.9
         Minimum similarity of near-duplicates within a split.
     cross_split : bool, default True
-        Whether to look for rows of other splits that resemble rows of the "train" split.
+        Whether to check for rows of other splits that resemble rows of the "train" split.
     cross_split_threshold : float, default 0.9
         Minimum similarity of near-duplicates across splits.
     obfuscation : bool, default True
-        Whether to run the detectors of `analyze_obfuscation`, and to look for obfuscated copies of
-        training rows (`ConfusableFormLeakageCheck`).
+        Whether to run `analyze_obfuscation`, and to check for obfuscated copies of training rows
+        (`ConfusableFormLeakageCheck`).
     min_neg_pos_ratio, max_neg_pos_ratio : float, default 0.1 and 10
-        Range of negatives per positive accepted by the gate ``class_balance``, for each split.
+        Range of negatives per positive that the gate ``class_balance`` accepts in each split.
     pct_over_context_threshold : float, default 0.05
-        Largest share of texts longer than the context window that ``context_window_fit`` accepts
+        Largest fraction of texts longer than the context window that ``context_window_fit`` accepts
         in any split.
 
     Returns
@@ -267,7 +267,7 @@ def audit_dataset(
 
 
 def _loaded(loader: DatasetLoader) -> dict[str, EvalSlice]:
-    """Load the splits as slices named after their keys."""
+    """Load the splits and name each slice after its key."""
     splits = loader.load_splits()
     if not isinstance(splits, Mapping):
         raise InvalidTypeError(
@@ -290,9 +290,9 @@ def _loaded(loader: DatasetLoader) -> dict[str, EvalSlice]:
 # --- leakage ------------------------------------------------------------------------------------
 
 
-def _why_not_across(splits: Mapping[str, EvalSlice], asked: bool) -> str:
-    """Return the reason why splits are not compared; "" if they are."""
-    if not asked:
+def _why_not_across(splits: Mapping[str, EvalSlice], requested: bool) -> str:
+    """Return the reason why splits are not compared, or ""."""
+    if not requested:
         return "`cross_split` is False"
     if _TRAIN not in splits:
         return f"there is no split {_TRAIN!r}; the splits are {', '.join(map(repr, splits))}"
@@ -313,7 +313,7 @@ def _across_checks(
 
 
 def _checked(checks: list[LeakageCheck], splits: Mapping[str, EvalSlice]) -> LeakageReport:
-    """Run checks on the rows with text; findings refer to row numbers of the loaded data."""
+    """Run checks on the rows with text; findings use the row numbers of the loaded data."""
     if not checks:
         return LeakageReport()
     rows: dict[str, list[int]] = {}
@@ -389,11 +389,11 @@ def _leakage_gate(
         if split != _TRAIN
     }
     evidence = {split: found.to_dict() for split, found in shares.items()}
-    told = [f"{_share(found)} of {split}" for split, found in shares.items() if found.successes]
+    leaks = [f"{_share(found)} of {split}" for split, found in shares.items() if found.successes]
     reason = "no row of another split resembles a training row"
-    if told:
-        reason = f"rows that resemble a training row: {', '.join(told)}"
-    return AuditGate(name, not told, "ok", reason, evidence)
+    if leaks:
+        reason = f"rows that resemble a training row: {', '.join(leaks)}"
+    return AuditGate(name, not leaks, "ok", reason, evidence)
 
 
 def _window_gate(
@@ -425,7 +425,7 @@ def _window_gate(
 
 
 def _share(found: ProportionInterval) -> str:
-    """Format a share: ``12 of 100 rows (0.120 [0.070, 0.198])``."""
+    """Format a proportion: ``12 of 100 rows (0.120 [0.070, 0.198])``."""
     return (
         f"{found.successes} of {found.n} rows "
         f"({found.proportion:.3f} [{found.low:.3f}, {found.high:.3f}])"

@@ -1,4 +1,4 @@
-"""Competency baselines that predict the label from length, characters and words."""
+"""Baselines that predict the label from length, characters and words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from eval_toolkit.scorecards import MetricResult
 from eval_toolkit.seeds import SeedLike, derive_seed, resolve_seed
 
 _MOST_GRAMS = 200_000
-"""Maximum number of n-grams; the most frequent ones suffice for a baseline."""
+"""Maximum number of n-grams; the most frequent n-grams are sufficient."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CompetencyBaselines(Displayed):
-    """Average precision of three simple baselines, with the chance level.
+    """Average precision of three simple baselines, and the chance level.
 
     Examples
     --------
@@ -36,13 +36,13 @@ class CompetencyBaselines(Displayed):
     """
 
     length: MetricResult
-    """Baseline from the numbers of characters and words."""
+    """Length baseline (numbers of characters and words)."""
     char_ngram: MetricResult
-    """Baseline from character n-grams."""
+    """Character n-gram baseline."""
     bow: MetricResult
     """Bag-of-words baseline."""
     prevalence: float
-    """Share of positive test rows."""
+    """Fraction of positive test rows."""
     chance: float | None
     """Expected average precision of a random ranking; None without positive test rows."""
     n_train: int
@@ -51,7 +51,7 @@ class CompetencyBaselines(Displayed):
 
     @property
     def above_chance(self) -> tuple[str, ...]:
-        """Names of the baselines whose interval lies entirely above ``chance``."""
+        """Names of the baselines whose interval is entirely above ``chance``."""
         found = []
         for name in ("length", "char_ngram", "bow"):
             ci = getattr(self, name).ci
@@ -107,8 +107,8 @@ def competency_baselines(
     Returns
     -------
     CompetencyBaselines
-        One cell per baseline. A "skipped" cell has a reason: a single class, or no words in the
-        training texts. A value without an interval has a reason too.
+        One cell per baseline. Skipped cells (single class, or no words in the training texts) and
+        values without an interval have a reason.
 
     Raises
     ------
@@ -119,16 +119,16 @@ def competency_baselines(
 
     Notes
     -----
-    Each baseline is a logistic regression (C = 1, balanced classes): on the standardised logarithms
-    of both lengths; on TF-IDF weights of character n-grams; on those of words. A baseline far above
-    chance means that part of the task can be solved without the competency it should measure [1]_.
-    Compare models with the best baseline, not with chance.
+    Each baseline is a logistic regression (C = 1, balanced classes) on standardised log lengths,
+    TF-IDF weights of character n-grams, or TF-IDF weights of words. A baseline far above chance
+    means that part of the task can be solved without the competency it is meant to measure [1]_;
+    compare models with the best baseline instead of with chance.
 
     The interval is a BCa bootstrap over test rows, stratified by label, so that the prevalence is
     fixed. A random ranking of N rows with P positives has the expected average precision ρ + (1 −
     ρ) H/N, with ρ = (P − 1)/(N − 1) and H = 1 + 1/2 + … + 1/N. This is ``chance``; it exceeds the
-    prevalence in small samples [2]_. Of 200 simulated sets of 80 test rows with random labels, up
-    to 9 % had an interval above the prevalence and 2 % one above ``chance``.
+    prevalence in small samples [2]_. In simulations of 80 test rows with random labels, up to 9 %
+    of the intervals were above the prevalence, and 2 % above ``chance``.
 
     References
     ----------
@@ -205,7 +205,7 @@ def _chance(labels: BoolArray) -> float | None:
 def _scores(
     name: str, train: list[str], labels: BoolArray, test: list[str], sizes: tuple[int, int]
 ) -> FloatArray:
-    """Return the decision values of one baseline for the test texts."""
+    """Return a baseline's decision values for the test texts."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler

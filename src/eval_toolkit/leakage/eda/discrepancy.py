@@ -27,7 +27,7 @@ _BLOCK = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeanDiscrepancy(Displayed):
-    """Squared maximum mean discrepancy, with the p-value of "no shift".
+    """Squared maximum mean discrepancy, with the p-value for "no shift".
 
     Examples
     --------
@@ -41,7 +41,7 @@ class MeanDiscrepancy(Displayed):
     p_value: float | None
     """P-value of the permutation test; None without permutations."""
     bandwidth: float | None
-    """Kernel bandwidth; None if all rows are equal, where it does not matter."""
+    """Kernel bandwidth; None if all rows are equal, so that it is irrelevant."""
     n_permutations: int
     n_a: int
     n_b: int
@@ -61,7 +61,7 @@ def median_bandwidth(
     Parameters
     ----------
     x : array-like of shape (n, d)
-        Features; for a two-sample test, those of both samples.
+        Features; for a two-sample test, the features of both samples.
     max_samples : int, default 1000
         Maximum number of rows; larger samples are subsampled.
     seed, rng : int, Generator, …, default 0
@@ -70,8 +70,8 @@ def median_bandwidth(
     Returns
     -------
     float
-        Positive bandwidth. If more than half of all pairs are equal rows, the median over the other
-        pairs.
+        Positive bandwidth. If more than half of all pairs have distance 0, the median over the
+        other pairs.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def maximum_mean_discrepancy(
     seed: SeedLike = None,
     rng: SeedLike = None,
 ) -> MeanDiscrepancy:
-    """Return the squared maximum mean discrepancy with a permutation test of "no shift".
+    """Return the squared maximum mean discrepancy, with a permutation test for a shift.
 
     Parameters
     ----------
@@ -142,20 +142,20 @@ def maximum_mean_discrepancy(
     Raises
     ------
     InvalidInputError
-        If the features are not finite 2-D tables of the same columns with two rows or more each,
-        both together have more than 20 000 rows, or an option is out of range.
+        If the features are not finite 2-D tables with equal columns and at least two rows each, the
+        total number of rows exceeds 20 000, or an option is out of range.
 
     Notes
     -----
-    The estimate is the unbiased one of [1]_: the mean kernel value over pairs within A, plus that
-    over pairs within B, minus twice that over pairs across; no row is paired with itself. The test
-    is exact for any sample size, since the bandwidth does not depend on the assignment to A and B.
-    It rejects too often if rows are dependent (several from one document): keep one row per
-    document.
+    The unbiased estimate [1]_ is the mean kernel value over pairs within A, plus the mean over
+    pairs within B, minus twice the mean over pairs across samples; rows are not paired with
+    themselves. The test is exact for any sample size, since the bandwidth does not depend on the
+    assignment to A and B. It rejects too often if rows are dependent, e.g. several rows from the
+    same document.
 
     The interval is a percentile bootstrap: rows of each sample are drawn with replacement, copies
     of a row are not paired with each other, and the bandwidth is fixed. It quantifies the size of a
-    shift; without a shift the estimate is degenerate, so rely on the test.
+    shift; to detect a shift, use the test, because the estimate is degenerate without a shift.
 
     References
     ----------
@@ -204,7 +204,7 @@ def maximum_mean_discrepancy(
 
 
 def check_pairs(n: int) -> None:
-    """Raise if a matrix over all pairs of n rows would be too large."""
+    """Raise if the pairwise matrix of n rows would be too large."""
     if n > MOST_ROWS:
         raise InvalidInputError(
             f"`x_a` and `x_b` have {n} rows together; all pairs are compared, so pass a "
@@ -213,7 +213,7 @@ def check_pairs(n: int) -> None:
 
 
 def from_middle(x: FloatArray) -> tuple[FloatArray, float]:
-    """Return the rows centred at their median and rescaled, and the scale.
+    """Return the rows, centred at the median and rescaled, and the scale.
 
     Inner products lose precision far from the origin, and squares may underflow or overflow. The
     scale is a power of two, so that rescaling is exact.
@@ -276,7 +276,7 @@ def _bandwidth(pooled: FloatArray, given: float | None, seed: int) -> float | No
 
 
 def _discrepancy(kernel: FloatArray, n_a: int) -> float:
-    """Return the estimate from a kernel matrix with a zero diagonal, A's rows first."""
+    """Return the estimate from a kernel matrix with a zero diagonal and the rows of A first."""
     n_b = len(kernel) - n_a
     within_a = kernel[:n_a, :n_a].sum() / (n_a * (n_a - 1))
     within_b = kernel[n_a:, n_a:].sum() / (n_b * (n_b - 1))

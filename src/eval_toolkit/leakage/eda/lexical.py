@@ -22,7 +22,7 @@ Tokenizer = Callable[[str], Iterable[str]]
 
 @dataclass(frozen=True, slots=True)
 class TermAssociation:
-    """Association of a term with one of two corpora; positive values indicate A.
+    """Association of a term with corpus A (positive) or B (negative).
 
     Examples
     --------
@@ -64,8 +64,7 @@ class LexicalAssociation(Displayed):
     n_tokens_a: int
     n_tokens_b: int
     n_rare: int
-    """Number of terms with fewer than ``min_count`` occurrences; counted as tokens but not
-    listed."""
+    """Number of terms with fewer than ``min_count`` occurrences, which are not listed."""
     prior_scale: float
     min_count: int
 
@@ -121,17 +120,16 @@ def weighted_log_odds(
     InvalidTypeError
         If a text or a term is not a string.
     UndefinedMetricError
-        If a corpus has no terms, or there is only a single distinct term.
+        If a corpus has no terms, or there is only one distinct term.
 
     Notes
     -----
-    With y the count of a term, n that of all terms of a corpus, and the pooled counts times
-    ``prior_scale`` as the prior α (α₀ its sum), the log-odds of a corpus are
-    log((y + α) / (n + α₀ − y − α)); their difference has about the variance
-    1/(y_a + α) + 1/(y_b + α) [1]_. Pointwise mutual information is
-    log₂(y_a (n_a + n_b) / ((y_a + y_b) n_a)), without a prior.
+    With y the count of a term, n the total count of a corpus, and the pooled counts times
+    ``prior_scale`` as the prior α (with sum α₀), the log-odds in a corpus are log((y + α) / (n + α₀
+    − y − α)); the variance of their difference is approximately 1/(y_a + α) + 1/(y_b + α) [1]_.
+    Pointwise mutual information is log₂(y_a (n_a + n_b) / ((y_a + y_b) n_a)), without a prior.
 
-    Use z to rank terms, not as a test: there are many terms, and words within a text are dependent.
+    Use z to rank terms, not as a test: there are many terms, and words in a text are dependent.
 
     References
     ----------

@@ -1,8 +1,8 @@
 """Detectors of obfuscated text: invisible characters, styled letters, encodings, leetspeak.
 
-Each detector is a simple rule applied to a single text. A flag is not proof: Chinese commas are
-full width, Persian uses invisible joiners, and a commit hash is as random as a payload. Compare
-shares between splits and classes instead of interpreting a single one.
+Each detector is a simple rule applied to one text. A flag is not proof: Chinese commas are full
+width, Persian uses invisible joiners, and a commit hash is as random as a payload. Compare rates
+between splits and classes instead of interpreting individual flags.
 """
 
 import math
@@ -64,8 +64,8 @@ def _is_invisible(sign: str) -> bool:
 def count_invisible_chars(text: str) -> int:
     r"""Return the number of invisible characters in a text.
 
-    Counted are format characters (zero width, soft hyphen, bidirectional controls, tags), control
-    characters other than whitespace, variation selectors, fillers, and halves of surrogate pairs.
+    Counts format characters (zero width, soft hyphen, bidirectional controls, tags), control
+    characters other than whitespace, variation selectors, fillers, and lone surrogates.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def count_invisible_chars(text: str) -> int:
     Returns
     -------
     int
-        Number of such characters, including the joiners and selectors of emoji.
+        Number of such characters, including joiners and selectors in emoji.
 
     Raises
     ------
@@ -131,8 +131,8 @@ def nfkc_char_delta(text: str) -> int:
     Returns
     -------
     int
-        Length of the normalised text minus length of the text. 0 does not imply that nothing
-        changed: a full-width letter is replaced by a single letter.
+        Length of the normalised text minus length of the text. 0 does not imply that the text is
+        unchanged: a full-width letter is replaced by one letter.
 
     Raises
     ------
@@ -187,8 +187,8 @@ def has_high_entropy_alnum_run(text: str) -> bool:
     Returns
     -------
     bool
-        True if a run of at least 20 base64 characters (also of the URL-safe alphabet) has 4.5
-        bits per character or more, or one of at least 16 hexadecimal digits has 3.5 or more.
+        True if a run of at least 20 base64 characters (standard or URL-safe) has at least 4.5 bits
+        per character, or a run of at least 16 hexadecimal digits at least 3.5.
 
     Raises
     ------
@@ -197,9 +197,9 @@ def has_high_entropy_alnum_run(text: str) -> bool:
 
     Notes
     -----
-    4.5 bits require at least 23 distinct characters, so long sequences of words stay below; ten
+    4.5 bits require at least 23 distinct characters, so ordinary words are not flagged; decimal
     digits have at most 3.32 bits, so decimal numbers are not flagged as hexadecimal. The base64
-    encoding of a short sentence may stay below too.
+    encoding of a short sentence may not be flagged.
 
     Examples
     --------
@@ -286,7 +286,7 @@ def is_leeted_token(token: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LeetspeakCounts(Displayed):
-    """Number of words in a text, and of leetspeak words among them.
+    """Number of words in a text, and number of leetspeak words.
 
     Examples
     --------
@@ -303,7 +303,7 @@ class LeetspeakCounts(Displayed):
 
 
 def leetspeak_counts(text: str) -> LeetspeakCounts:
-    """Count the words of a text and those in leetspeak.
+    """Count the words and the leetspeak words in a text.
 
     Parameters
     ----------
@@ -313,8 +313,7 @@ def leetspeak_counts(text: str) -> LeetspeakCounts:
     Returns
     -------
     LeetspeakCounts
-        Number of words, separated by whitespace and stripped of punctuation, and of leetspeak
-        words.
+        Counts; words are separated by whitespace and stripped of punctuation.
 
     Raises
     ------
@@ -335,7 +334,7 @@ def leetspeak_counts(text: str) -> LeetspeakCounts:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ObfuscationProfile(Displayed):
-    """Share of texts flagged by each detector.
+    """Fraction of texts flagged by each detector.
 
     Examples
     --------
@@ -347,12 +346,11 @@ class ObfuscationProfile(Displayed):
     n: int
     """Number of texts examined."""
     n_missing: int
-    """Number of rows without a text, which are excluded from the shares."""
+    """Number of rows without text, which are excluded from the fractions."""
     flagged: dict[str, ProportionInterval]
-    """Share of flagged texts by detector, and by "any" of them, with Wilson intervals for
-    independent texts."""
+    """Fraction of texts flagged by each detector and by "any" detector, with Wilson intervals."""
     rows: dict[str, list[int]]
-    """First rows flagged by each detector, at most 20."""
+    """First rows flagged by each detector (at most 20)."""
     n_invisible_chars: int
     nfkc_char_delta: int
     """Total change in length of all texts under NFKC normalisation."""
@@ -383,7 +381,7 @@ _DETECTORS: dict[str, Callable[[str], bool]] = {
 def analyze_obfuscation(
     texts: Iterable[str | None], *, confidence: float = 0.95
 ) -> ObfuscationProfile:
-    r"""Apply all detectors to texts and count the flagged ones.
+    r"""Return the fraction of texts flagged by each detector.
 
     Parameters
     ----------
@@ -395,8 +393,7 @@ def analyze_obfuscation(
     Returns
     -------
     ObfuscationProfile
-        Shares of texts flagged by "invisible", "nfkc", "high_entropy_run", "rot13", "leetspeak" and
-        "any".
+        Fractions for "invisible", "nfkc", "high_entropy_run", "rot13", "leetspeak" and "any".
 
     Raises
     ------

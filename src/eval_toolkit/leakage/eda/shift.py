@@ -33,7 +33,7 @@ _UNDECIDED = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyADistance(Displayed):
-    """Proxy A-distance, with the errors of its classifier.
+    """Proxy A-distance, with classifier errors.
 
     Examples
     --------
@@ -43,11 +43,11 @@ class ProxyADistance(Displayed):
     """
 
     distance: float
-    """2 (1 − 2 ``error``), at least 0: 0 if the samples are indistinguishable, 2 if separable."""
+    """max(0, 2 (1 − 2 ``error``)): 0 if the samples are indistinguishable, 2 if separable."""
     error: float
-    """Balanced error, the mean of both samples' errors; about 0.5 without a shift."""
+    """Balanced error (mean over both samples); about 0.5 without a shift."""
     error_a: float
-    """Share of rows of A classified as B."""
+    """Fraction of rows of A classified as B."""
     error_b: float
     n_folds: int
     n_a: int
@@ -62,7 +62,7 @@ class ProxyADistance(Displayed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeighbourPurity(Displayed):
-    """Share of nearest neighbours that come from the same sample as the row.
+    """Fraction of nearest neighbours from the same sample as the row.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def proxy_a_distance(
     seed: SeedLike = None,
     rng: SeedLike = None,
 ) -> ProxyADistance:
-    """Return the proxy A-distance, from the error of a linear classifier.
+    """Return the proxy A-distance, based on the error of a linear classifier.
 
     Parameters
     ----------
@@ -125,8 +125,8 @@ def proxy_a_distance(
     c : float, default 0.1
         Inverse strength of the classifier's ridge penalty.
     n_folds : int, default 5
-        Number of cross-validation folds. For samples of equal size, row i of both is in the same
-        fold, so that pairs are never split.
+        Number of cross-validation folds. For samples of equal size, row i of both samples is in the
+        same fold, so that pairs are never split.
     n_resamples : int, default 0
         Number of resamples for the interval; 0 for none.
     confidence : float, default 0.95
@@ -142,20 +142,20 @@ def proxy_a_distance(
     Raises
     ------
     InvalidInputError
-        If the features are not finite 2-D tables of the same columns with a row per fold, or an
-        option is out of range.
+        If the features are not finite 2-D tables with equal columns and at least one row per fold,
+        or an option is out of range.
 
     Notes
     -----
     The distance is 2 (1 − 2ε) [1]_ with ε the balanced out-of-fold error of a logistic regression.
-    Features are standardised on the training rows of each fold, so that units do not matter. Both
-    samples have the same weight, since constant predictions would otherwise look like a shift if
-    the samples differ in size. Undecided predictions count as half an error.
+    Features are standardised on the training rows of each fold. Both samples have equal weight;
+    otherwise, constant predictions would look like a shift if the samples differ in size. Undecided
+    predictions count as half an error.
 
     The interval draws the error rate of each sample from its Jeffreys posterior, with errors
-    treated as independent, which holds for stable classifiers [2]_. It refers to a classifier
-    fitted on this many rows, not to the best possible one. With 60 rows per sample, 95 % intervals
-    covered the mean distance in 91 to 96 % of 300 simulated samples.
+    treated as independent, which holds for stable classifiers [2]_. It describes a classifier
+    fitted on this many rows, not the optimal classifier. With 60 rows per sample, 95 % intervals
+    covered the mean distance in 91 to 96 % of 300 simulations.
 
     References
     ----------
@@ -205,14 +205,14 @@ def proxy_a_distance(
 
 
 def knn_purity(x_a: ArrayLike, x_b: ArrayLike, *, k: int = 5) -> NeighbourPurity:
-    """Return the share of the k nearest neighbours from a row's own sample.
+    """Return the mean fraction of a row's k nearest neighbours from its own sample.
 
     Parameters
     ----------
     x_a, x_b : array-like of shape (n_a, d) and (n_b, d)
         Features of the two samples, on comparable scales.
     k : int, default 5
-        Number of neighbours of each row, among all other rows.
+        Number of neighbours per row.
 
     Returns
     -------
@@ -222,13 +222,13 @@ def knn_purity(x_a: ArrayLike, x_b: ArrayLike, *, k: int = 5) -> NeighbourPurity
     Raises
     ------
     InvalidInputError
-        If the features are not finite 2-D tables of the same columns, both together have more than
-        20 000 rows, or k is not below their number.
+        If the features are not finite 2-D tables with equal columns, the total number of rows
+        exceeds 20 000, or k is not below it.
 
     Notes
     -----
-    Neighbours are determined by Euclidean distance. Rows tied for the last places share them, so
-    that the result does not depend on the order of rows or samples.
+    Neighbours are determined by Euclidean distance. Rows tied for the last places are weighted
+    fractionally, so that the result does not depend on the order of rows or samples.
 
     Examples
     --------
@@ -290,7 +290,7 @@ def distribution_shift(
     k
         As in `knn_purity`.
     n_resamples, confidence, seed, rng
-        Settings for the intervals of the first two measures and for the test.
+        Options for the intervals of the first two measures and for the test.
 
     Returns
     -------
@@ -329,7 +329,7 @@ def _distance(error: float) -> float:
 
 
 def _folds(n: int, n_folds: int, seed: int) -> IntArray:
-    """Return the fold of each of n rows; the same for both samples if they have equal sizes."""
+    """Return the fold of each of n rows, which is the same for samples of equal size."""
     drawn = np.random.default_rng(derive_seed(seed, "folds", n))
     return drawn.permutation(n) % n_folds
 
@@ -337,7 +337,7 @@ def _folds(n: int, n_folds: int, seed: int) -> IntArray:
 def _wrong_out_of_fold(
     tables: tuple[FloatArray, FloatArray], n_folds: int, c: float, seed: int
 ) -> FloatArray:
-    """Return 1 for rows that the out-of-fold classifier assigns to the wrong sample."""
+    """Return 1 for rows misclassified out of fold, else 0."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
@@ -367,7 +367,7 @@ def _wrong_out_of_fold(
 
 
 def _own_share(pooled: FloatArray, side: BoolArray, rows: IntArray, k: int) -> FloatArray:
-    """Return the share of same-sample rows among the k nearest neighbours of some rows."""
+    """Return the fraction of same-sample rows in the k nearest neighbours of a block of rows."""
     squares = squared_distances(pooled[rows], pooled)
     squares[np.arange(len(rows)), rows] = np.inf
     last = np.partition(squares, k - 1, axis=1)[:, k - 1 : k]

@@ -32,15 +32,15 @@ class ClassBalance(Displayed):
     n_negative: int
     n_positive: int
     positive: ProportionInterval
-    """Share of positive rows, with Wilson's interval for independent rows."""
+    """Fraction of positive rows, with the Wilson interval for independent rows."""
     neg_pos_ratio: float | None
     """Negative rows per positive row; None without positive rows."""
     reason: str = ""
-    """Reason why there are not two classes; empty if there are."""
+    """Reason if there are not two classes; otherwise empty."""
 
     @property
     def single_class(self) -> bool:
-        """Whether there is at most one class."""
+        """Whether at most one class occurs."""
         return not (self.n_negative and self.n_positive)
 
     def to_dict(self) -> dict[str, Any]:
@@ -63,12 +63,12 @@ def class_balance(labels: ArrayLike, *, confidence: float = 0.95) -> ClassBalanc
     labels : array-like of shape (n,)
         Labels, 0 or 1.
     confidence : float, default 0.95
-        Confidence level of the interval for the share of positives.
+        Confidence level of the interval for the fraction of positives.
 
     Returns
     -------
     ClassBalance
-        Counts and shares, with a ``reason`` unless both classes occur.
+        Counts and proportions, with a ``reason`` unless both classes occur.
 
     Raises
     ------
@@ -135,13 +135,13 @@ class LengthQuantiles(Displayed):
     n: int
     """Number of texts measured."""
     n_missing: int
-    """Number of rows without a text, which have no length."""
+    """Number of rows without text."""
     char: Quantiles | None
     word: Quantiles | None
     token: Quantiles | None
-    """None without a tokenizer."""
+    """Token quantiles; None without a tokenizer."""
     reason: str = ""
-    """Reason why there are no lengths; empty if there are."""
+    """Reason if there are no lengths; otherwise empty."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict; "token" is included only if tokens were counted."""
@@ -242,7 +242,7 @@ def _n_tokens(encoded: Any, where: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SplitSummary(Displayed):
-    """Summary of a split: rows, classes, lengths, obfuscated and overlong texts.
+    """Summary of a split: rows, classes, lengths, obfuscation and overlong texts.
 
     Examples
     --------
@@ -256,13 +256,13 @@ class SplitSummary(Displayed):
     n: int
     """Number of rows."""
     n_missing: int
-    """Rows without a text."""
+    """Number of rows without text."""
     n_empty: int
     """Number of texts that contain only whitespace."""
     balance: ClassBalance
     lengths: LengthQuantiles
     over_context: ProportionInterval | None
-    """Share of texts with more tokens than the context window; None without tokenizer and
+    """Fraction of texts with more tokens than the context window; None without tokenizer and
     window."""
     obfuscation: ObfuscationProfile | None
     """Obfuscation profile; None if not requested."""
@@ -294,11 +294,11 @@ def summarize_split(
     Parameters
     ----------
     part : EvalSlice
-        Slice with one column of texts; missing texts are counted.
+        Slice with a text column; missing texts are counted.
     tokenizer : callable, optional
         See `length_quantiles`; called once per text.
     context_window : int, optional
-        Maximum number of tokens. With a tokenizer, the number of longer texts is reported.
+        Maximum number of tokens; with a tokenizer, the number of longer texts is reported.
     obfuscation : bool, default True
         Whether to run the detectors of `analyze_obfuscation`.
 

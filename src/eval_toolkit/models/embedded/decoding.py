@@ -1,8 +1,8 @@
 """Batched generation with independent rows.
 
-Batching is continuous: each pass processes the next token of every text in progress and prompt
-segments of new texts, and a finished text frees its place for the next one. The tokens sampled for
-a text depend only on its own seed, never on other texts.
+Batching is continuous: each pass processes the next token of every active sequence and prompt
+segments of new ones, and a finished sequence frees its slot. The tokens sampled for a sequence
+depend only on its own seed, never on other sequences.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ class Generated:
 
 @dataclass(slots=True)
 class _Row:
-    """A text being generated."""
+    """A sequence being generated."""
 
     at: int
     order: Order
@@ -58,7 +58,7 @@ class _Row:
 class Decoding:
     """Batched text generation with a network.
 
-    All texts in progress have at most ``max_held`` tokens together; a single one may have more.
+    All active sequences have at most ``max_held`` tokens together; a single one may have more.
     ``check`` is called before every pass and may raise to stop.
     """
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Answer: TypeAlias = RawCompletion | RawLoglikelihood | Exception
 
 _HELD = 8192
-"""Maximum number of cached tokens of all texts in progress: 46 kB each in a 135M model."""
+"""Maximum number of cached tokens of all active sequences: 46 kB each in a 135M model."""
 
 
 @dataclass(slots=True)

@@ -197,7 +197,7 @@ class _Cursor:
         try:
             return str(self.take(int.from_bytes(self.take(8), "little")), "utf-8")
         except UnicodeDecodeError:
-            self.fail(f"a text before byte {self.at} is not UTF-8")
+            self.fail(f"a string before byte {self.at} is not UTF-8")
 
     def value(self) -> Any:
         kind = self.number("<I")
@@ -224,7 +224,7 @@ class _Cursor:
                     self.take(size)
                 texts.append(str(view[start:at], "utf-8"))
         except UnicodeDecodeError:
-            self.fail(f"a text before byte {at} is not UTF-8")
+            self.fail(f"a string before byte {at} is not UTF-8")
         self.at = at
         return texts
 
@@ -263,7 +263,7 @@ def read_gguf(path: str | Path) -> GGUFFile:
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:
-    """Read only the metadata, whatever the tensor types; see `read_gguf` for exceptions."""
+    """Read only the metadata, for any tensor types; see `read_gguf` for exceptions."""
     return _begun(Path(path))[-1]
 
 

@@ -25,7 +25,7 @@ class EmbeddedModel(BatchedModel):
     name : str, default "embedded"
         Name in tables.
     batch_size : int, default 16
-        Number of texts generated concurrently.
+        Number of sequences generated concurrently.
     max_batch_tokens : int, default 512
         Number of tokens per pass when scoring.
     max_tokens : int, default 256
@@ -33,7 +33,7 @@ class EmbeddedModel(BatchedModel):
     context_length : int, optional
         Maximum context length; by default that of the file (8192).
     control_tokens : bool, default True
-        Whether control tokens in a text prompt are recognised, as in the output of `render`. They
+        Whether control tokens in a string prompt are recognised, as in the output of `render`. They
         are never recognised in messages, so that a user cannot end a turn with ``<|im_end|>``.
 
     Notes

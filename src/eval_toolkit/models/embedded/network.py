@@ -18,7 +18,7 @@ from eval_toolkit.models.embedded.gguf import Float32Array, GGUFFile
 
 
 class Cache:
-    """Key-value cache of a text."""
+    """Key-value cache of a sequence."""
 
     def __init__(self, network: "Network", capacity: int) -> None:
         shape = (network.n_layers, network.n_kv_heads, network.head_size, capacity)
@@ -27,9 +27,9 @@ class Cache:
         self.length = 0
 
     def reserve(self, length: int) -> None:
-        """Reserve space for a text of ``length`` tokens."""
+        """Reserve space for a sequence of ``length`` tokens."""
         if length > self.keys.shape[-1]:
-            # Overallocate by a quarter, so that a growing text is copied only a few times.
+            # Overallocate by a quarter, so that a growing sequence is copied only a few times.
             shape = (*self.keys.shape[:-1], length + length // 4)
             for name in ("keys", "values"):
                 grown = np.empty(shape, dtype=np.float32)
@@ -37,7 +37,7 @@ class Cache:
                 setattr(self, name, grown)
 
     def take(self, other: "Cache") -> None:
-        """Copy the tokens of another text to the start."""
+        """Copy the tokens of another sequence to the start."""
         self.length = other.length
         for name in ("keys", "values"):
             getattr(self, name)[..., : self.length] = getattr(other, name)[..., : self.length]
@@ -45,18 +45,18 @@ class Cache:
 
 @dataclass(slots=True)
 class Segment:
-    """Segment of a text to process.
+    """Segment of a sequence to process.
 
     Parameters
     ----------
     ids : array of int
         Token ids.
     positions : array of int
-        Position of each token in its text.
+        Position of each token in its sequence.
     past : Cache, optional
         Preceding tokens, visible to every token.
     bias : array of shape (n, n), optional
-        Attention bias: 0 where a token (row) sees another of the segment (column), else -inf. By
+        Attention bias: 0 if a token (row) attends to another in the segment (column), else -inf. By
         default causal.
     store : bool, default False
         Whether to add the segment to ``past``.

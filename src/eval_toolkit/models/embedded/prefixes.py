@@ -1,4 +1,4 @@
-"""Grouping of texts by shared prefix."""
+"""Grouping of token sequences by shared prefix."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ _LEAST_GAIN = 64
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Indices of texts that share a prefix of ``n_shared`` tokens."""
+    """Indices of sequences that share a prefix of ``n_shared`` tokens."""
 
     members: tuple[int, ...]
     n_shared: int
 
 
 def shared_prefixes(texts: Sequence[Sequence[int]]) -> list[Group]:
-    """Group texts that share a sufficiently long prefix.
+    """Group token sequences that share a sufficiently long prefix.
 
     ``texts`` are nonempty, and each is in exactly one group. A shared prefix never includes the
-    last token of a text.
+    last token of a sequence.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def shared_prefixes(texts: Sequence[Sequence[int]]) -> list[Group]:
     shared = 0
     for at in order:
         if members:
-            # The texts are sorted, so all share the common prefix of the first and the last.
+            # The sequences are sorted, so all share the common prefix of the first and the last.
             common = _common(texts[members[0]], texts[at], shared)
             if common * len(members) >= shared * (len(members) - 1) and common:
                 members.append(at)

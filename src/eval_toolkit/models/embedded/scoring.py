@@ -1,8 +1,8 @@
 """Log-likelihoods of continuations, processed as trees with a shared context.
 
 A context is processed once for all its continuations, and a prefix shared by several contexts once
-for all of them. Texts that are too long for a pass are processed in pieces. This changes results
-only by float32 rounding.
+for all of them. Sequences that are too long for a pass are processed in pieces. This changes
+results only by float32 rounding.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ from eval_toolkit.models.embedded.network import Cache, Network, Segment, causal
 from eval_toolkit.models.embedded.prefixes import shared_prefixes
 
 PIECE = 256
-"""Tokens of a long text processed at once; bounds the memory of attention."""
+"""Number of tokens of a long sequence per pass; bounds the memory of attention."""
 _COLUMNS = 128
 """Maximum number of tokens whose logits are in memory at once."""
 _HELD = 8192
@@ -101,7 +101,7 @@ class Scoring:
         return cache
 
     def _pieces(self, ids: Sequence[int], cache: Cache) -> Iterator[Float32Array]:
-        """Yield the hidden states of a text chunk by chunk, adding it to the cache."""
+        """Yield the hidden states of a sequence chunk by chunk, adding it to the cache."""
         for at in range(0, len(ids), PIECE):
             piece = np.array(ids[at : at + PIECE])
             positions = cache.length + np.arange(len(piece))
@@ -168,7 +168,7 @@ class Scoring:
     def _foretold(
         self, hidden: Float32Array, which: NDArray[np.intp], targets: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Return the log-probability of each target after column ``which``, and if it is greedy."""
+        """Return the log-probability of each target after column ``which``, and its greediness."""
         logprobs = np.empty(len(targets))
         greedy = np.empty(len(targets), dtype=bool)
         for start in range(0, hidden.shape[1], _COLUMNS):

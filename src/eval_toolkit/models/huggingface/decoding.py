@@ -1,14 +1,22 @@
-"""Batched generation with independent sampling per row."""
+"""Generation with independent rows: finished texts leave, and waiting ones take their places."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eval_toolkit.models._tokens import stop_position
-from eval_toolkit.models.huggingface.network import Network, Reading
+from eval_toolkit.models.huggingface.graphs import Stepper
+from eval_toolkit.models.huggingface.memory import Budget
+from eval_toolkit.models.huggingface.network import Network
+from eval_toolkit.models.huggingface.sampling import FREE, GREEDY, NUCLEUS
+from eval_toolkit.models.huggingface.slots import COLUMNS, Slots
+from eval_toolkit.models.huggingface.trees import Tokens
 from eval_toolkit.models.requests import GenerateRequest
+
+_STEPS = 8
+"""Tokens per text between two looks at what was generated; a GPU is not interrupted meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,19 +26,30 @@ class Row:
     place: int
     request: GenerateRequest
     text: str
-    prompt: Sequence[int]
+    prompt: Tokens
     limit: int
     ends: frozenset[int]
     seed: int
     text_after: Callable[[Sequence[int], Sequence[int]], str]
     """Function that returns the text of generated tokens as a continuation of the prompt."""
 
-    n_rows = 1
+    @property
+    def reach(self) -> int:
+        """Number of tokens of prompt and answer together, at most."""
+        return len(self.prompt) + self.limit
 
     @property
-    def length(self) -> int:
-        """Number of prompt tokens."""
-        return len(self.prompt)
+    def kind(self) -> int:
+        """How the tokens are chosen."""
+        if self.request.heat <= 0.0:
+            return GREEDY
+        return NUCLEUS if (self.request.top_p or 1.0) < 1.0 else FREE
+
+    def numbers(self) -> Any:
+        """Return a random number in [0, 1) for each token; they depend on the seed alone."""
+        if self.kind == GREEDY:
+            return np.zeros(self.limit)
+        return np.random.default_rng(self.seed).random(self.limit)
 
 
 @dataclass(slots=True)
@@ -41,62 +60,131 @@ class Generated:
     ids: list[int] = field(default_factory=list)
     text: str = ""
     finish_reason: str | None = None
-    random: np.random.Generator = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.random = np.random.default_rng(self.row.seed)
-
-    def take(self, token: int) -> None:
-        """Add a token, or detect the end of the text."""
-        row = self.row
-        if token in row.ends:
+    def take(self, tokens: Sequence[int]) -> None:
+        """Add tokens up to the end of the text, and ignore those after it."""
+        row, before = self.row, len(self.ids)
+        room = row.limit - before
+        end = next((at for at, token in enumerate(tokens[:room]) if token in row.ends), None)
+        self.ids += tokens[: room if end is None else end]
+        if row.request.stop and self._stop(before):
+            return
+        if end is not None:
             self.finish_reason = "stop"
-            self.text = row.text_after(row.prompt, self.ids)
-            return
-        self.ids.append(token)
-        full = len(self.ids) >= row.limit
-        if not (full or row.request.stop):
-            return
-        text = row.text_after(row.prompt, self.ids)
-        at = stop_position(text, row.request.stop)
-        if at is not None:
-            self.text, self.finish_reason = text[:at], "stop"
-        elif full:
-            self.text, self.finish_reason = text, "length"
+        elif len(self.ids) >= row.limit:
+            self.finish_reason = "length"
+        if self.finish_reason is not None:
+            self.text = self._text(len(self.ids))
+
+    def _text(self, n: int) -> str:
+        return self.row.text_after(self.row.prompt[-1:].tolist(), self.ids[:n])
+
+    def _stop(self, before: int) -> bool:
+        """Cut the text at the first stop string, and its tokens at the one that completes it."""
+        stops = self.row.request.stop
+        if stop_position(self._text(len(self.ids)), stops) is None:
+            return False
+        for n in range(before + 1, len(self.ids) + 1):
+            text = self._text(n)
+            at = stop_position(text, stops)
+            if at is not None:
+                del self.ids[n:]
+                self.text, self.finish_reason = text[:at], "stop"
+                return True
+        return False
 
 
-def decode(network: Network, rows: Sequence[Row], abandoned: Callable[[], bool]) -> list[Generated]:
-    """Return the generation for each prompt; unfinished if the caller no longer waits."""
-    generated = [Generated(row) for row in rows]
-    reading = Reading(network, [row.prompt for row in rows])
-    logits, active = reading.after, generated
-    while True:
-        likeliest = logits.argmax(1).tolist()
-        for at, state in enumerate(active):
-            request = state.row.request
-            if request.heat > 0.0:
-                state.take(draw(logits[at].float().cpu().numpy(), request, state.random))
-            else:
-                state.take(likeliest[at])
-        going = [at for at, state in enumerate(active) if state.finish_reason is None]
-        if not going or abandoned():
-            return generated
-        if len(going) < len(active):
-            reading.select(going)
-            active = [active[at] for at in going]
-        logits = reading.read([state.ids[-1:] for state in active])[:, -1]
+@dataclass(slots=True)
+class Decoding:
+    """Generation in the slots of a static cache."""
+
+    network: Network
+    budget: Budget
+    done: Callable[[Generated], None]
+    """Called with each finished text."""
+    abandoned: Callable[[], bool]
+    n_slots: int = 0
+    """Slots of the last attempt."""
+
+    def run(self, rows: Sequence[Row]) -> None:
+        """Generate all texts, those that may become long first."""
+        waiting = sorted(rows, key=lambda row: (-_columns(row.reach), row.prompt.tolist()))
+        while waiting and not self.abandoned():
+            # A slot is as long as the longest text: much shorter ones get slots of their own.
+            most = _columns(waiting[0].reach)
+            alike = [row for row in waiting if _columns(row.reach) * 4 > most]
+            waiting = waiting[len(alike) :]
+            longest = max(row.reach for row in alike)
+            self.n_slots = min(self.budget.slots_of(longest), len(alike))
+            _Pool(self, alike, longest).run()
 
 
-def draw(logits: NDArray[np.float32], request: GenerateRequest, random: np.random.Generator) -> int:
-    """Sample a token at the request's temperature with nucleus sampling."""
-    above = logits.astype(np.float64) - logits.max()
-    with np.errstate(over="ignore"):  # a tiny temperature turns all but the largest logit into -inf
-        weights = np.exp(above / request.heat)
-    tokens = np.arange(len(weights))
-    if request.top_p is not None and request.top_p < 1.0:
-        order = np.argsort(-weights, kind="stable")
-        shares = np.cumsum(weights[order])
-        tokens = order[: int(np.searchsorted(shares, request.top_p * shares[-1])) + 1]
-    shares = np.cumsum(weights[tokens])
-    at = int(np.searchsorted(shares, random.random() * shares[-1], side="right"))
-    return int(tokens[min(at, len(tokens) - 1)])
+class _Pool:
+    """Texts that share slots."""
+
+    def __init__(self, decoding: Decoding, rows: Sequence[Row], length: int) -> None:
+        self._decoding = decoding
+        self._network = decoding.network
+        self._waiting = list(rows)
+        n_numbers = max(row.limit for row in rows)
+        self._slots = Slots(self._network, decoding.n_slots, length, n_numbers)
+        self._live: dict[int, Generated] = {}
+        self._free = list(range(decoding.n_slots))
+        self._history = self._network.torch.zeros(
+            (_STEPS + 1, decoding.n_slots),
+            dtype=self._network.torch.long,
+            device=self._network.device,
+        )
+        self._stepper = Stepper(self._slots, self._history)
+
+    def run(self) -> None:
+        """Generate until all texts are finished."""
+        while (self._waiting or self._live) and not self._decoding.abandoned():
+            new = self._admit()
+            kind = max(one.row.kind for one in self._live.values())
+            left = max(one.row.limit - len(one.ids) - (at in new) for at, one in self._live.items())
+            n_steps = min(_STEPS, left)
+            reach = max(len(one.row.prompt) + len(one.ids) for one in self._live.values())
+            width = min(_columns(reach + n_steps + 1), self._slots.length)
+            self._stepper.run(n_steps, width, kind)
+            self._collect(n_steps, new)
+
+    def _admit(self) -> set[int]:
+        """Read waiting prompts into free slots; many at once, since they may share a prefix."""
+        enough = not self._live or 8 * len(self._free) >= self._slots.n
+        if not (self._waiting and self._free and enough):
+            return set()
+        rows = self._waiting[: len(self._free)]
+        places, self._free = self._free[: len(rows)], self._free[len(rows) :]
+        self._waiting = self._waiting[len(rows) :]
+        slots = self._slots
+        where = self._network.to_device(np.array(places, dtype=np.int64))
+        slots.order(
+            where,
+            [(row.request.heat, row.request.top_p or 1.0) for row in rows],
+            [row.numbers() for row in rows],
+        )
+        budget = self._decoding.budget
+        logits = slots.fill(
+            [row.prompt for row in rows], places, budget.limits(trees=True), budget.tokens
+        )
+        kind = max(row.kind for row in rows)
+        slots.tokens[where] = slots.chosen(self._network.torch.stack(logits), where, kind)
+        self._history[0] = slots.tokens
+        self._live.update((place, Generated(row)) for place, row in zip(places, rows, strict=True))
+        return set(places)
+
+    def _collect(self, n_steps: int, new: set[int]) -> None:
+        """Give the generated tokens to their texts, and free the slots of finished ones."""
+        table = self._history[: n_steps + 1].cpu().numpy()
+        for place in list(self._live):
+            one = self._live[place]
+            one.take(table[0 if place in new else 1 :, place].tolist())
+            if one.finish_reason is not None:
+                del self._live[place]
+                self._free.append(place)
+                self._decoding.done(one)
+
+
+def _columns(n: int) -> int:
+    return n + -n % COLUMNS

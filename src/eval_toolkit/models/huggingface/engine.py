@@ -1,66 +1,46 @@
-"""Batched processing of requests by length."""
+"""Answers to a batch of requests."""
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeGuard
+
+import numpy as np
 
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models import _tokens
 from eval_toolkit.models._local import draw_seed
-from eval_toolkit.models.huggingface.decoding import Row, decode
+from eval_toolkit.models.huggingface.decoding import Generated, Row
+from eval_toolkit.models.huggingface.encoding import BatchEncoder
+from eval_toolkit.models.huggingface.generation import Generation
+from eval_toolkit.models.huggingface.memory import Budget
 from eval_toolkit.models.huggingface.network import Network
-from eval_toolkit.models.huggingface.scoring import Shared, score
+from eval_toolkit.models.huggingface.scoring import Scores, Scoring
 from eval_toolkit.models.huggingface.tokenizer import HubTokenizer
+from eval_toolkit.models.huggingface.trees import Leaf
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Request
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 
 Answer = RawCompletion | RawLoglikelihood | Exception
 
 
-class _Sized(Protocol):
-    """Work for one request, with its size in a batch."""
-
-    @property
-    def place(self) -> int: ...
-    @property
-    def n_rows(self) -> int: ...
-    @property
-    def length(self) -> int: ...
-
-
-_Work = TypeVar("_Work", bound=_Sized)
-
-
 @dataclass(slots=True)
-class _Sums:
-    """Partial results for the continuations of a request."""
+class _Scored:
+    """Log-likelihood request, and the numbers of its continuations in the batch."""
 
+    place: int
     request: LoglikelihoodRequest
     prompt: str
     n_prompt: int
     n_tokens: list[int]
-    totals: list[float] = field(init=False)
-    greedy: list[bool] = field(init=False)
-    seconds: float = 0.0
+    first: int
+    """Number of its first continuation."""
+    left: int = field(init=False)
+    """Tokens that have no score yet."""
 
     def __post_init__(self) -> None:
-        self.totals = [0.0] * len(self.n_tokens)
-        self.greedy = [True] * len(self.n_tokens)
-
-    def answer(self) -> Answer:
-        if any(map(math.isnan, self.totals)):
-            return ModelError("the network returned NaN; load it with dtype='float32'")
-        return RawLoglikelihood(
-            self.totals,
-            self.request.continuations,
-            n_tokens=self.n_tokens,
-            is_greedy=self.greedy,
-            prompt=self.prompt,
-            prompt_tokens=self.n_prompt,
-            usage=Usage(self.n_prompt + sum(self.n_tokens), latency_s=self.seconds),
-        )
+        self.left = sum(self.n_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,148 +49,225 @@ class Engine:
 
     network: Network
     tokenizer: HubTokenizer
+    budget: Budget
     context_length: int
     ends: frozenset[int]
-    batch_size: int
-    max_batch_tokens: int
     max_tokens: int
+    batch_invariant: bool
+    """Whether every request is a batch of its own."""
     abandoned: Callable[[], bool]
     """Whether the caller no longer waits for the answers."""
+    settle: Callable[[Mapping[int, Answer]], None]
+    """Called with the answers that are ready, by the places of their requests."""
 
     def answer(self, requests: Sequence[Request]) -> list[Answer]:
         """Return an answer or an error for each request; failures are independent."""
-        answers: dict[int, Any] = {}
-        rows: list[Row] = []
-        shared: list[Shared] = []
-        for place, request in enumerate(requests):
-            try:
-                if isinstance(request, GenerateRequest):
-                    rows.append(self._row(place, request))
-                elif request.rolling:
-                    shared += self._windows(place, request, answers)
-                else:
-                    shared += self._choices(place, request, answers)
-            except ModelError as error:
-                answers[place] = error
-        with self.network.torch.inference_mode():
-            for batch in self._batches(rows):
-                _attempt(batch, self._generate, answers)
-            for group in self._batches(shared):
-                _attempt(group, self._score, answers)
-        return [
-            answer.answer() if isinstance(answer, _Sums) else answer
-            for _, answer in sorted(answers.items())
-        ]
+        work = _Work(self, requests)
+        with self.network.in_use():
+            work.generate()
+            work.score()
+        unanswered = ModelError("the caller no longer waits for the answer")
+        return [work.answers.get(place, unanswered) for place in range(len(requests))]
 
-    def _row(self, place: int, request: GenerateRequest) -> Row:
-        text, ids = _tokens.read_prompt(self.tokenizer, request)
-        left = self.context_length - len(ids)
+
+class _Work:
+    """Requests of a batch on their way to answers."""
+
+    def __init__(self, engine: Engine, requests: Sequence[Request]) -> None:
+        self._engine = engine
+        self.answers: dict[int, Answer] = {}
+        self._began = time.perf_counter()
+        self._rows: list[Row] = []
+        self._leaves: list[Leaf] = []
+        self._scored: list[_Scored] = []
+        self._owners: list[_Scored] = []
+        encoder = BatchEncoder(engine.tokenizer)
+        self._add_windows(encoder, requests)
+        places = [place for place, one in enumerate(requests) if not _rolls(one)]
+        prompts = encoder.prompts([requests[place] for place in places])
+        choices: list[tuple[int, LoglikelihoodRequest, str, list[int]]] = []
+        for place, prompt in zip(places, prompts, strict=True):
+            request = requests[place]
+            if isinstance(prompt, ModelError):
+                self.answers[place] = prompt
+            elif isinstance(request, GenerateRequest):
+                self._add_row(place, request, *prompt)
+            else:
+                choices.append((place, request, *prompt))
+        self._add_choices(encoder, choices)
+        self._totals = np.zeros(len(self._owners))
+        self._greedy = np.ones(len(self._owners), dtype=bool)
+
+    def generate(self) -> None:
+        """Answer the requests for texts."""
+        engine = self._engine
+        generation = Generation(
+            network=engine.network,
+            budget=engine.budget,
+            done=self._generated,
+            fail=lambda row, error: self._settle({row.place: _failure(error)}),
+            abandoned=engine.abandoned,
+        )
+        for rows in [[row] for row in self._rows] if engine.batch_invariant else [self._rows]:
+            generation.run(rows)
+
+    def score(self) -> None:
+        """Answer the requests for log-likelihoods."""
+        engine = self._engine
+        scoring = Scoring(engine.network, engine.budget, self._take, self._fail)
+        parts: Iterable[list[Leaf]] = [self._leaves]
+        if engine.batch_invariant:
+            parts = self._by_request()
+        for leaves in parts:
+            scoring.run(leaves, engine.abandoned)
+
+    def _by_request(self) -> Iterable[list[Leaf]]:
+        found: dict[int, list[Leaf]] = {}
+        for leaf in self._leaves:
+            found.setdefault(self._owners[leaf.owners[0]].place, []).append(leaf)
+        return found.values()
+
+    def _settle(self, answers: dict[int, Answer]) -> None:
+        self.answers |= answers
+        self._engine.settle(answers)
+
+    def _add_row(self, place: int, request: GenerateRequest, text: str, ids: list[int]) -> None:
+        engine = self._engine
+        left = engine.context_length - len(ids)
         if left < 1:
-            raise self._too_long(
+            self.answers[place] = self._too_long(
                 f"the prompt has {len(ids)} tokens, which leaves no room for an answer"
             )
-        return Row(
+            return
+        row = Row(
             place=place,
             request=request,
             text=text,
-            prompt=ids,
-            limit=min(request.max_tokens or self.max_tokens, left),
-            ends=self.ends | self.tokenizer.stop_tokens(request.stop),
+            prompt=np.array(ids, dtype=np.int32),
+            limit=min(request.max_tokens or engine.max_tokens, left),
+            ends=engine.ends | engine.tokenizer.stop_tokens(request.stop),
             seed=draw_seed(request),
-            text_after=self.tokenizer.text_after,
+            text_after=engine.tokenizer.text_after,
         )
+        self._rows.append(row)
 
-    def _choices(
-        self, place: int, request: LoglikelihoodRequest, answers: dict[int, Any]
-    ) -> list[Shared]:
-        text, ids = _tokens.read_prompt(self.tokenizer, request)
-        choices = [
-            _tokens.continuation_ids(self.tokenizer, text, continuation)
-            for continuation in request.continuations
-        ]
-        longest = max(map(len, choices))
-        if len(ids) + longest - 1 > self.context_length:
-            raise self._too_long(f"prompt and continuation have {len(ids)} + {longest} tokens")
-        answers[place] = _Sums(request, text, len(ids), [len(choice) for choice in choices])
-        at_once = max(1, self.max_batch_tokens // (len(ids) + longest))
-        return [
-            Shared(place, ids, choices[at : at + at_once], range(len(choices))[at : at + at_once])
-            for at in range(0, len(choices), at_once)
-        ]
+    def _add_choices(
+        self,
+        encoder: BatchEncoder,
+        asked: Sequence[tuple[int, LoglikelihoodRequest, str, list[int]]],
+    ) -> None:
+        found = encoder.continuations([(text, request) for _, request, text, _ in asked])
+        limit = self._engine.context_length
+        for (place, request, text, ids), choices in zip(asked, found, strict=True):
+            if isinstance(choices, ModelError):
+                self.answers[place] = choices
+                continue
+            longest = max(map(len, choices))
+            if len(ids) + longest - 1 > limit:
+                self.answers[place] = self._too_long(
+                    f"prompt and continuation have {len(ids)} + {longest} tokens"
+                )
+                continue
+            one = self._own(place, request, text, len(ids), [len(ids) for ids in choices])
+            branches = [np.array(choice, dtype=np.int32) for choice in choices]
+            owners = range(one.first, one.first + len(choices))
+            self._leaves.append(Leaf(np.array(ids, dtype=np.int32), branches, owners))
 
-    def _windows(
-        self, place: int, request: LoglikelihoodRequest, answers: dict[int, Any]
-    ) -> list[Shared]:
-        start = self.tokenizer.start
-        if start is None:
-            raise ModelError(
-                "whole texts cannot be scored: the tokenizer has no beginning-of-text token",
-                kind="unsupported",
-            )
-        texts = [self.tokenizer.encode(text, control=False) for text in request.continuations]
-        answers[place] = _Sums(request, "", 1, [len(ids) for ids in texts])
-        return [
-            Shared(place, context, [scored], [at])
-            for at, ids in enumerate(texts)
-            for context, scored in _tokens.rolling_windows(ids, start, self.context_length)
-        ]
+    def _add_windows(self, encoder: BatchEncoder, requests: Sequence[Request]) -> None:
+        """Add the windows of whole texts."""
+        start = encoder.start
+        for place, request in enumerate(requests):
+            if not _rolls(request):
+                continue
+            if start is None:
+                self.answers[place] = ModelError(
+                    "whole texts cannot be scored: the tokenizer has no beginning-of-text token",
+                    kind="unsupported",
+                )
+                continue
+            texts = [encoder.encode(text, control=False) for text in request.continuations]
+            try:
+                windows = [
+                    list(_tokens.rolling_windows(ids, start, self._engine.context_length))
+                    for ids in texts
+                ]
+            except ModelError as error:
+                self.answers[place] = error
+                continue
+            one = self._own(place, request, "", 1, [len(ids) for ids in texts])
+            self._leaves += [
+                Leaf(np.array(context, np.int32), [np.array(scored, np.int32)], [one.first + at])
+                for at, parts in enumerate(windows)
+                for context, scored in parts
+            ]
+
+    def _own(
+        self, place: int, request: Any, prompt: str, n_prompt: int, n_tokens: list[int]
+    ) -> _Scored:
+        one = _Scored(place, request, prompt, n_prompt, n_tokens, len(self._owners))
+        self._scored.append(one)
+        self._owners += [one] * len(n_tokens)
+        return one
 
     def _too_long(self, what: str) -> ModelError:
-        return ModelError(f"{what}; the model reads at most {self.context_length}", kind="too_long")
+        limit = self._engine.context_length
+        return ModelError(f"{what}; the model reads at most {limit}", kind="too_long")
 
-    def _batches(self, work: Sequence[_Work]) -> Iterator[list[_Work]]:
-        """Yield batches of similar length, longest first, so that memory errors occur early."""
-        batch: list[_Work] = []
-        n_rows = 0
-        for item in sorted(work, key=lambda item: -item.length):
-            cells = (n_rows + item.n_rows) * (batch or [item])[0].length
-            if batch and (len(batch) == self.batch_size or cells > self.max_batch_tokens):
-                yield batch
-                batch, n_rows = [], 0
-            batch.append(item)
-            n_rows += item.n_rows
-        if batch:
-            yield batch
+    def _take(self, scores: Scores) -> None:
+        """Add the scores of a batch, and answer the requests that are complete."""
+        owners, n = scores.owners, len(self._owners)
+        self._totals += np.bincount(owners, scores.logprobs.astype(np.float64), minlength=n)
+        self._greedy[owners[~scores.greedy]] = False
+        counts = np.bincount(owners, minlength=n)
+        ready: dict[int, Answer] = {}
+        for owner in np.flatnonzero(counts).tolist():
+            one = self._owners[owner]
+            one.left -= int(counts[owner])
+            if one.left == 0 and one.place not in self.answers:
+                ready[one.place] = self._scores(one)
+        self._settle(ready)
 
-    def _generate(self, rows: Sequence[Row], answers: dict[int, Any]) -> None:
-        began = time.perf_counter()
-        for row, done in zip(rows, decode(self.network, rows, self.abandoned), strict=True):
-            n_prompt, n_new = len(row.prompt), len(done.ids)
-            answers[row.place] = RawCompletion(
-                done.text,
-                prompt=row.text,
-                prompt_tokens=n_prompt,
-                completion_tokens=n_new,
-                finish_reason=done.finish_reason,
-                usage=Usage(n_prompt, n_new, latency_s=time.perf_counter() - began),
-            )
+    def _fail(self, owners: Iterable[int], error: Exception) -> None:
+        places = {self._owners[owner].place for owner in owners}
+        self._settle({place: _failure(error) for place in places if place not in self.answers})
 
-    def _score(self, items: Sequence[Shared], answers: dict[int, Any]) -> None:
-        began = time.perf_counter()
-        scores = score(self.network, items)
-        for item, scored in zip(items, scores, strict=True):
-            sums = answers[item.place]
-            if not isinstance(sums, _Sums):  # another part of the request has failed
-                continue
-            sums.seconds += time.perf_counter() - began
-            for at, (total, is_greedy) in zip(item.slots, scored, strict=True):
-                sums.totals[at] += total
-                sums.greedy[at] &= is_greedy
+    def _scores(self, one: _Scored) -> Answer:
+        own = slice(one.first, one.first + len(one.n_tokens))
+        totals = self._totals[own].tolist()
+        if any(map(math.isnan, totals)):
+            return ModelError("the network returned NaN; load it with dtype='float32'")
+        return RawLoglikelihood(
+            totals,
+            one.request.continuations,
+            n_tokens=one.n_tokens,
+            is_greedy=self._greedy[own].tolist(),
+            prompt=one.prompt,
+            prompt_tokens=one.n_prompt,
+            usage=Usage(one.n_prompt + sum(one.n_tokens), latency_s=self._seconds()),
+        )
+
+    def _generated(self, done: Generated) -> None:
+        n_prompt, n_new = len(done.row.prompt), len(done.ids)
+        answer = RawCompletion(
+            done.text,
+            prompt=done.row.text,
+            prompt_tokens=n_prompt,
+            completion_tokens=n_new,
+            finish_reason=done.finish_reason,
+            usage=Usage(n_prompt, n_new, latency_s=self._seconds()),
+        )
+        self._settle({done.row.place: answer})
+
+    def _seconds(self) -> float:
+        return time.perf_counter() - self._began
 
 
-def _attempt(
-    batch: Sequence[_Work],
-    run: Callable[[Sequence[_Work], dict[int, Any]], None],
-    answers: dict[int, Any],
-) -> None:
-    """Run a batch; if it fails, run its halves to isolate the failing request."""
-    try:
-        run(batch, answers)
-    except Exception as error:  # e.g. out of memory; a network may raise any exception
-        if len(batch) > 1:
-            for item in batch:
-                _attempt([item], run, answers)
-        else:
-            failure = ModelError(f"the network failed: {type(error).__name__}: {error}")
-            failure.__cause__ = error
-            answers[batch[0].place] = failure
+def _rolls(request: Request) -> TypeGuard[LoglikelihoodRequest]:
+    """Return whether a request scores whole texts."""
+    return isinstance(request, LoglikelihoodRequest) and request.rolling
+
+
+def _failure(error: Exception) -> ModelError:
+    failure = ModelError(f"the network failed: {type(error).__name__}: {error}")
+    failure.__cause__ = error
+    return failure

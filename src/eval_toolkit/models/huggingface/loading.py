@@ -1,6 +1,8 @@
 """Sources of models: a folder, the hub at a commit, or given objects."""
 
 import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -74,8 +76,71 @@ def load_tokenizer(source: Source, *, trust_remote_code: bool) -> Any:
         raise ModelError(_unavailable(source.place, error), kind="not_found") from error
 
 
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How weights are loaded."""
+
+    dtype: str = "auto"
+    device: str = "auto"
+    attention: str | None = None
+    quantization: str | Mapping[str, Any] | None = None
+    device_map: str | Mapping[str, Any] | None = None
+
+    def resolved_device(self) -> str:
+        """Return the device, as named by torch; "auto" is the first GPU, or else the CPU."""
+        if self.device != "auto":
+            return self.device
+        torch = torch_library()
+        if torch.cuda.is_available():
+            return "cuda"
+        return "mps" if torch.backends.mps.is_available() else "cpu"
+
+    def resolved_dtype(self, source: Source, *, trust_remote_code: bool) -> str:
+        """Return the data type; "auto" is that of the weights on a GPU, and float32 on a CPU."""
+        if self.dtype != "auto":
+            return self.dtype
+        if self.resolved_device().partition(":")[0] == "cpu" and self.device_map is None:
+            return "float32"
+        try:
+            config = transformers_library().AutoConfig.from_pretrained(
+                source.place, revision=source.revision, trust_remote_code=trust_remote_code
+            )
+        except (OSError, ValueError) as error:
+            raise ModelError(_unavailable(source.place, error), kind="not_found") from error
+        stated = getattr(config.get_text_config(), "dtype", None) or getattr(config, "dtype", None)
+        return str(stated or "float32").removeprefix("torch.")
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of ``from_pretrained`` for the options in use."""
+        given: dict[str, Any] = {}
+        if self.attention is not None:
+            given["attn_implementation"] = self.attention
+        if self.quantization is not None:
+            given["quantization_config"] = _quantization(self.quantization)
+        if self.device_map is not None:
+            require("accelerate", feature="`device_map`")
+            given["device_map"] = self.device_map
+        elif self.quantization is not None:
+            # Quantised weights are put where they belong when they are read.
+            require("accelerate", feature="`quantization`")
+            given["device_map"] = {"": self.resolved_device()}
+        return given
+
+
+def _quantization(asked: str | Mapping[str, Any]) -> Any:
+    """Return the configuration of "int8" or "int4", or of the options of bitsandbytes."""
+    transformers = transformers_library()
+    bits = {"int8": {"load_in_8bit": True}, "int4": {"load_in_4bit": True}}
+    if isinstance(asked, str) and find_spec("bitsandbytes") is None and find_spec("torchao"):
+        methods = require("torchao.quantization", feature="`quantization`")
+        made = {"int8": "Int8WeightOnlyConfig", "int4": "Int4WeightOnlyConfig"}[asked]
+        return transformers.TorchAoConfig(getattr(methods, made)())
+    require("bitsandbytes", feature="`quantization`")
+    return transformers.BitsAndBytesConfig(**(bits[asked] if isinstance(asked, str) else asked))
+
+
 def load_module(
-    source: Source, *, dtype: str, device: str, trust_remote_code: bool, pickled: bool = True
+    source: Source, options: LoadOptions, *, trust_remote_code: bool, pickled: bool = True
 ) -> Any:
     """Return the network of a source, in evaluation mode on its device.
 
@@ -83,17 +148,22 @@ def load_module(
     """
     torch = torch_library()
     transformers = transformers_library()
+    dtype = options.resolved_dtype(source, trust_remote_code=trust_remote_code)
+    arguments = options.arguments()
     try:
         module = transformers.AutoModelForCausalLM.from_pretrained(
             source.place,
             revision=source.revision,
             dtype=getattr(torch, dtype),
             trust_remote_code=trust_remote_code,
+            **arguments,
             **({} if pickled else {"use_safetensors": True}),
         )
     except (OSError, ValueError) as error:
         raise ModelError(_unavailable(source.place, error), kind="not_found") from error
-    return module.to(device)
+    except ImportError as error:  # e.g. of an implementation of attention
+        raise ModelError(f"{source.place} cannot be loaded: {error}") from error
+    return module if "device_map" in arguments else module.to(options.resolved_device())
 
 
 def module_digest(module: Any) -> str:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -12,8 +13,10 @@ from eval_toolkit._internal.options import gathers
 from eval_toolkit.errors import InvalidInputError, ModelError
 from eval_toolkit.models._local import LocalModel
 from eval_toolkit.models.batching import Batcher
+from eval_toolkit.models.huggingface.checks import probe
 from eval_toolkit.models.huggingface.engine import Answer, Engine
 from eval_toolkit.models.huggingface.loading import (
+    LoadOptions,
     Source,
     load_module,
     load_tokenizer,
@@ -21,19 +24,28 @@ from eval_toolkit.models.huggingface.loading import (
     torch_library,
     transformers_library,
 )
+from eval_toolkit.models.huggingface.memory import budget_of
 from eval_toolkit.models.huggingface.network import Network
 from eval_toolkit.models.huggingface.tokenizer import HubTokenizer
 from eval_toolkit.models.requests import Request
 from eval_toolkit.plugins import origin_in_force
 
-_DTYPES = ("float32", "float16", "bfloat16")
+_DTYPES = ("auto", "float32", "float16", "bfloat16")
+_AT_ONCE = {"cpu": 128}
+_MANY = 4096
+"""Requests at once, so that batches have texts of similar length, and prefixes are shared."""
 
 
-class _Batching(TypedDict, total=False):
-    """Limits of batches and answers."""
+class _Options(TypedDict, total=False):
+    """How weights are loaded, and limits of batches and answers."""
 
-    batch_size: int
-    max_batch_tokens: int
+    attention: str | None
+    quantization: str | Mapping[str, Any] | None
+    device_map: str | Mapping[str, Any] | None
+    compile: bool
+    batch_invariant: bool
+    batch_size: int | str
+    max_batch_tokens: int | None
     max_tokens: int
 
 
@@ -46,14 +58,28 @@ class HuggingFaceModel(LocalModel):
         Folder, or name on the hub; only a label if ``model`` and ``tokenizer`` are given.
     revision : str, optional
         Branch, tag or commit on the hub. The resolved commit is loaded and recorded.
-    device : str, default "cpu"
-        Device, as named by torch, e.g. "cuda:0".
-    dtype : str, default "float32"
-        "float32", "float16" or "bfloat16".
-    batch_size : int, default 8
-        Maximum number of prompts in a batch.
-    max_batch_tokens : int, default 4096
-        Maximum number of tokens in a batch, including padding and copies of shared contexts.
+    device : str, default "auto"
+        Device, as named by torch, e.g. "cuda:0"; "auto" is a GPU (cuda, then mps) if there is one,
+        else the CPU.
+    dtype : str, default "auto"
+        "float32", "float16" or "bfloat16"; "auto" is that of the weights on a GPU, and float32 on
+        the CPU.
+    attention : str, optional
+        Implementation of attention, as named by transformers, e.g. "sdpa" or "eager".
+    quantization : str or mapping, optional
+        "int8" or "int4" (with bitsandbytes, or else torchao), or options of bitsandbytes.
+    device_map : str or mapping, optional
+        Devices of the parts of a network, e.g. "auto" to spread it over several GPUs (with
+        accelerate).
+    compile : bool, default False
+        Whether the network is compiled by torch: slow to start, faster afterwards.
+    batch_invariant : bool, default False
+        Whether requests are answered one by one, so that numbers do not depend on other requests to
+        the last bit; many times slower on a GPU.
+    batch_size : int or "auto", default "auto"
+        Maximum number of requests in a batch; by default as many as memory allows.
+    max_batch_tokens : int, optional
+        Maximum number of tokens in a batch, including padding; by default as many as memory allows.
     max_tokens : int, default 256
         Maximum number of tokens of an answer if the request has no limit.
     context_length : int, optional
@@ -67,10 +93,16 @@ class HuggingFaceModel(LocalModel):
 
     Notes
     -----
-    The answer to a request does not depend on other requests: rows of a batch do not attend to each
-    other, sampling uses the seed of the request (derived from the request if it has none), and
-    batched and single log-likelihoods agree to 1e-4 nats in float32. Prompts are never truncated: a
-    prompt that does not fit raises `ModelError` of kind "too_long".
+    Texts that begin alike are read once up to where they differ, continuations of one prompt
+    attend to one copy of it, and finished texts make room for waiting ones. Networks that cannot
+    do this, as a comparison with their plain forward pass finds out, read padded rows instead.
+    Batches that exhaust the memory are halved.
+
+    The answer to a request does not depend on other requests: texts do not attend to each other,
+    and sampling uses the seed of the request (derived from the request if it has none). Only
+    rounding differs between batches, by at most 1e-4 nats per log-likelihood in float32; see
+    ``batch_invariant``. Prompts are never truncated: a prompt that does not fit raises `ModelError`
+    of kind "too_long".
 
     Examples
     --------
@@ -79,20 +111,30 @@ class HuggingFaceModel(LocalModel):
     'SmolLM2-135M-Instruct'
     """
 
-    @gathers(_Batching, batch_size=8, max_batch_tokens=4096, max_tokens=256)
+    @gathers(
+        _Options,
+        attention=None,
+        quantization=None,
+        device_map=None,
+        compile=False,
+        batch_invariant=False,
+        batch_size="auto",
+        max_batch_tokens=None,
+        max_tokens=256,
+    )
     def __init__(
         self,
         name_or_path: str,
         *,
         revision: str | None = None,
-        device: str = "cpu",
-        dtype: str = "float32",
+        device: str = "auto",
+        dtype: str = "auto",
         context_length: int | None = None,
         chat_template: str | None = None,
         trust_remote_code: bool = False,
         tokenizer: Any = None,
         model: Any = None,
-        **batching: Unpack[_Batching],
+        **options: Unpack[_Options],
     ) -> None:
         if (tokenizer is None) != (model is None):
             raise InvalidInputError("pass `tokenizer` and `model` together, or neither")
@@ -102,18 +144,13 @@ class HuggingFaceModel(LocalModel):
             )
         self.name_or_path = str(name_or_path)
         self.revision = revision
-        self.device = device
-        self.dtype = validation.choice(dtype, "dtype", _DTYPES)
-        self.batch_size = validation.integer(batching["batch_size"], "batch_size", low=1)
-        self.max_batch_tokens = validation.integer(
-            batching["max_batch_tokens"], "max_batch_tokens", low=1
-        )
-        self.max_tokens = validation.integer(batching["max_tokens"], "max_tokens", low=1)
-        self._context_length = (
-            None
-            if context_length is None
-            else validation.integer(context_length, "context_length", low=1)
-        )
+        self.max_tokens = validation.integer(options["max_tokens"], "max_tokens", low=1)
+        self.batch_size = _limit(options["batch_size"], "batch_size", "auto")
+        self.max_batch_tokens = _limit(options["max_batch_tokens"], "max_batch_tokens", None)
+        self.batch_invariant = bool(options["batch_invariant"])
+        self._context_length = _limit(context_length, "context_length", None)
+        self._options = _load_options(device, dtype, options, loads=model is None)
+        self._compile = bool(options["compile"])
         self._chat_template = chat_template
         self._trust = trust_remote_code
         # Weights named by a file are not trusted, and pickled weights can run code.
@@ -121,7 +158,7 @@ class HuggingFaceModel(LocalModel):
         self._ready = None if model is None else (tokenizer, model)
         self._loading = threading.Lock()
         self._loaded_tokenizer: HubTokenizer | None = None
-        self._batcher: Batcher[Request, Any] = Batcher(self._answer, max_batch=self.concurrency)
+        self._batcher: Batcher[Request, Any] = Batcher(self._answer, max_batch=_MANY)
 
     @property
     def name(self) -> str:
@@ -129,27 +166,49 @@ class HuggingFaceModel(LocalModel):
         return Path(self.name_or_path).name or self.name_or_path
 
     @property
+    def device(self) -> str:
+        """Device of the network, as named by torch; "auto" is resolved."""
+        if self._ready is not None:
+            return str(getattr(self._ready[1], "device", "cpu"))
+        return self._options.resolved_device()
+
+    @cached_property
+    def dtype(self) -> str:
+        """Data type of the network; "auto" is resolved, for which its configuration is read."""
+        if self._ready is not None:
+            return str(self._ready[1].dtype).removeprefix("torch.")
+        return self._options.resolved_dtype(self._source, trust_remote_code=self._trust)
+
+    @property
     def concurrency(self) -> int:
-        """Recommended number of concurrent requests, enough to sort by length."""
-        return 4 * self.batch_size
+        """Recommended number of concurrent requests, enough to sort by length and share prefixes."""
+        if self.batch_size is not None:
+            return 4 * self.batch_size
+        if find_spec("torch") is None:  # reported when the weights are loaded
+            return _AT_ONCE["cpu"]
+        return _AT_ONCE.get(self.device.partition(":")[0], _MANY)
 
     def describe(self) -> Mapping[str, Any]:
         """Return the settings that affect answers; loads the tokenizer and hashes local weights."""
         template = self._tokenizer.chat_template
-        dtype, device = self.dtype, self.device
-        if self._ready is not None:
-            dtype, device = str(self._ready[1].dtype), str(self._ready[1].device)
+        options = self._options
+        asked = {
+            "attention": options.attention,
+            "quantization": options.quantization,
+            "batch_invariant": self.batch_invariant or None,
+        }
         return {
             "kind": "huggingface",
             "name": self.name,
             **self._weights,
-            "dtype": dtype.removeprefix("torch."),
-            "device": device.partition(":")[0],
+            "dtype": self.dtype,
+            "device": self.device.partition(":")[0],
             "chat_template_sha256": None if template is None else sha256_text(template),
             "context_length": self._context_length,
             "max_tokens": self.max_tokens,
             "torch": torch_library().__version__,
             "transformers": transformers_library().__version__,
+            **{name: value for name, value in asked.items() if value is not None},
         }
 
     @cached_property
@@ -184,23 +243,32 @@ class HuggingFaceModel(LocalModel):
             return self._ready[1]
         return load_module(
             self._source,
-            dtype=self.dtype,
-            device=self.device,
+            self._options,
             trust_remote_code=self._trust,
             pickled=self._pickled,
         )
 
     @cached_property
     def _engine(self) -> Engine:
+        torch, module = torch_library(), self._module
+        network = Network(torch, module, compiled=self._compile)
+        probe(network)
         return Engine(
-            network=Network(torch_library(), self._module),
+            network=network,
             tokenizer=self._tokenizer,
+            budget=budget_of(
+                torch,
+                module,
+                network.device,
+                batch_size=self.batch_size,
+                max_batch_tokens=self.max_batch_tokens,
+            ),
             context_length=self._context_length or self._configured_length(),
             ends=self._ends(),
-            batch_size=self.batch_size,
-            max_batch_tokens=self.max_batch_tokens,
             max_tokens=self.max_tokens,
+            batch_invariant=self.batch_invariant,
             abandoned=lambda: self._batcher.abandoned,
+            settle=self._batcher.settle,
         )
 
     def _configured_length(self) -> int:
@@ -225,3 +293,26 @@ class HuggingFaceModel(LocalModel):
         except ModelError as error:  # the same for all requests; not retried for each
             return [error] * len(requests)
         return engine.answer(requests)
+
+
+def _limit(value: Any, name: str, default: str | None) -> int | None:
+    """Return a positive integer, or None for the default."""
+    return None if value == default or value is None else validation.integer(value, name, low=1)
+
+
+def _load_options(device: str, dtype: str, options: _Options, *, loads: bool) -> LoadOptions:
+    """Return how weights are loaded, after checking that there is something to load."""
+    named = ("attention", "quantization", "device_map")
+    given = next((name for name in named if options.get(name) is not None), None)
+    if given and not loads:
+        raise InvalidInputError(f"`{given}` is for weights that are loaded; omit it with `model`")
+    quantization = options["quantization"]
+    if isinstance(quantization, str):
+        validation.choice(quantization, "quantization", ("int8", "int4"))
+    return LoadOptions(
+        dtype=validation.choice(dtype, "dtype", _DTYPES),
+        device=device,
+        attention=options["attention"],
+        quantization=quantization,
+        device_map=options["device_map"],
+    )

@@ -1,17 +1,29 @@
-"""Forward passes of a causal language model on padded batches."""
+"""Forward passes of a causal language model, with logits only where they are wanted."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from eval_toolkit.errors import ModelError
+from eval_toolkit.models.huggingface.trees import Layout
+
+Part = Callable[[int, int], Any]
+"""Function that returns the logits of some of the positions that were read, in float32."""
 
 
 class Network:
-    """Module with explicit positions, so that padding does not affect results."""
+    """Module whose logits are computed at selected positions.
 
-    def __init__(self, torch: ModuleType, module: Any) -> None:
+    How this is done, and whether texts may share a row, depends on the module:
+    `eval_toolkit.models.huggingface.checks` tries what works and sets the attributes.
+    """
+
+    def __init__(self, torch: ModuleType, module: Any, *, compiled: bool = False) -> None:
         config = module.config
         if getattr(config, "is_encoder_decoder", False):
             raise ModelError(
@@ -19,66 +31,132 @@ class Network:
                 "supported",
                 kind="unsupported",
             )
-        if getattr(module, "_is_stateful", False):
-            raise ModelError(
-                f"{config.model_type} is a recurrent model; its state cannot be padded or shared",
-                kind="unsupported",
-            )
         self.torch = torch
-        self._module = module.eval()
-        self._accepted = frozenset(inspect.signature(module.forward).parameters)
+        self.module = module.eval()
+        self.recurrent = bool(getattr(module, "_is_stateful", False))
+        """Whether a state takes the place of keys and values, so that texts cannot share one."""
+        base = module.base_model
+        self.gathers = base is not module
+        """Whether the vocabulary projection can be applied to hidden states directly."""
+        self.trees = False
+        """Whether texts may share a row."""
+        self.compiled = compiled
+        self.slots = False
+        """Whether texts may be generated in slots of a static cache."""
+        if compiled:
+            base.compile(dynamic=True)
+        self._base = base
+        self.head = module.get_output_embeddings()
+        self._accepted = _parameters(module)
+        self._base_accepts = _parameters(base)
 
     @property
     def device(self) -> Any:
         """Device of the inputs."""
-        return self._module.device
+        return self.module.device
 
-    def tensor(self, rows: Sequence[Sequence[int]]) -> Any:
-        """Return rows of integers as a tensor on the device."""
-        return self.torch.tensor(rows, dtype=self.torch.long, device=self.device)
+    @property
+    def spread(self) -> bool:
+        """Whether the network is spread over several devices."""
+        parts = getattr(self.module, "hf_device_map", None) or {}
+        return len(set(map(str, parts.values()))) > 1
 
-    def __call__(self, ids: Any, mask: Any, positions: Any, cache: Any, *, last: bool) -> Any:
-        """Return the module's output; with ``last``, only the last logits."""
-        arguments = {"position_ids": positions, "logits_to_keep": 1 if last else 0}
-        accepted = {name: arguments[name] for name in arguments if name in self._accepted}
-        return self._module(
-            input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True, **accepted
-        )
+    def in_use(self) -> ExitStack:
+        """Return a context without gradients in which events and graphs are those of the device."""
+        stack = ExitStack()
+        stack.enter_context(self.torch.inference_mode())
+        if self.device.type == "cuda":
+            stack.enter_context(self.torch.cuda.device(self.device))
+        return stack
+
+    @property
+    def hides(self) -> float:
+        """Number that hides a token if added to its attention."""
+        return float(self.torch.finfo(self.module.dtype).min)
+
+    def to_device(self, array: NDArray[Any]) -> Any:
+        """Return an array on the device, without waiting for the device."""
+        tensor = self.torch.from_numpy(array)
+        if self.device.type == "cuda":
+            tensor = tensor.pin_memory()
+        return tensor.to(self.device, non_blocking=True)
+
+    def read(
+        self, ids: Any, at: Any, *, positions: Any = None, mask: Any = None, cache: Any = None
+    ) -> Part:
+        """Read a batch and return the logits at flat indices ``at``.
+
+        Without a mask, rows are plain texts padded on the right, which never affects what precedes.
+        """
+        named = {
+            "input_ids": ids,
+            "attention_mask": mask,
+            "use_cache": cache is not None,
+            "position_ids": positions,
+            "past_key_values": cache,
+        }
+        if not self.gathers or self.head is None:
+            return self._read_whole(named, at)
+        accepted = _accepted(named, self._base_accepts)
+        hidden = self._base(**accepted)[0].flatten(0, 1)
+        hidden = hidden[at.to(hidden.device)]
+        return lambda start, stop: self.head(hidden[start:stop]).float()
+
+    def _read_whole(self, named: dict[str, Any], at: Any) -> Part:
+        """Run the module itself, for networks that do more than project hidden states."""
+        accepted = _accepted(named, self._accepted)
+        if self.head is None:
+            logits = self.module(**accepted).logits.flatten(0, 1)[at]
+        else:
+            # The module's own code goes on with the hidden states of these positions alone.
+            handle = self.head.register_forward_pre_hook(
+                lambda _, given: (given[0].flatten(0, 1)[at.to(given[0].device)][None],)
+            )
+            try:
+                logits = self.module(**accepted).logits[0]
+            finally:
+                handle.remove()
+        return lambda start, stop: logits[start:stop].float()
+
+    def run(self, **named: Any) -> Any:
+        """Return the output of the module for those of the arguments that it accepts."""
+        return self.module(**_accepted(named, self._accepted))
+
+    def mask(self, until: Any) -> Any:
+        """Return the additive mask in which each token is visible up to an index of its row."""
+        torch, width = self.torch, until.shape[1]
+        index = torch.arange(width, device=until.device)
+        seen = (index[:, None] >= index) & (index[:, None] <= until[:, None, :])
+        seen |= index[:, None] == index  # padding sees itself: a row of nothing would be NaN
+        blank = torch.zeros(seen.shape, dtype=self.module.dtype, device=until.device)
+        return blank.masked_fill_(~seen, self.hides)[:, None]
 
 
-class Reading:
-    """State of a batch to which further tokens can be added.
+def _parameters(module: Any) -> frozenset[str]:
+    """Return the keyword arguments of a module's forward pass."""
+    return frozenset(inspect.signature(module.forward).parameters)
 
-    Prompts are padded on the left and later texts on the right; padding is masked, and positions
-    are counted per row.
-    """
 
-    def __init__(self, network: Network, prompts: Sequence[Sequence[int]]) -> None:
-        width = max(map(len, prompts))
-        self._network = network
-        self._mask = network.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts])
-        ids = network.tensor([[0] * (width - len(p)) + list(p) for p in prompts])
-        positions = (self._mask.cumsum(1) - 1).clamp(min=0)
-        output = network(ids, self._mask, positions, None, last=True)
-        self._cache = output.past_key_values
-        self.after = output.logits[:, -1]
-        """Logits of the token after each prompt."""
+def _accepted(named: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    return {name: value for name, value in named.items() if name in names and value is not None}
 
-    def select(self, rows: Sequence[int]) -> None:
-        """Select rows; a repeated row can be continued in several ways."""
-        index = self._network.torch.tensor(rows, device=self._mask.device)
-        self._cache.batch_select_indices(index)
-        self._mask = self._mask[index]
-        self.after = self.after[index]
 
-    def read(self, texts: Sequence[Sequence[int]]) -> Any:
-        """Read further tokens in every row and return the logits; short rows are padded."""
-        network, width = self._network, max(map(len, texts))
-        ids = network.tensor([list(t) + [0] * (width - len(t)) for t in texts])
-        new = network.tensor([[1] * len(t) + [0] * (width - len(t)) for t in texts])
-        ahead = network.torch.arange(width, device=network.device)
-        positions = self._mask.sum(1, keepdim=True) + ahead * new
-        self._mask = network.torch.cat([self._mask, new], dim=1)
-        output = network(ids, self._mask, positions, self._cache, last=False)
-        self._cache = output.past_key_values
-        return output.logits
+class Batch:
+    """Layouts as rows of tensors on the device."""
+
+    def __init__(self, network: Network, layouts: Sequence[Layout], *, chains: bool) -> None:
+        width = max(len(one.ids) for one in layouts)
+        width += -width % (16 if network.device.type == "cuda" else 1)  # as kernels like it
+        table = np.zeros((3, len(layouts), width), dtype=np.int64)
+        table[2] = -1
+        for row, one in enumerate(layouts):
+            table[0, row, : len(one.ids)] = one.ids
+            table[1, row, : len(one.ids)] = one.positions
+            table[2, row, : len(one.ids)] = one.until
+        self.width = width
+        self.positions = self.mask = None
+        if chains:
+            self.ids = network.to_device(table[0])
+        else:
+            self.ids, self.positions, until = network.to_device(table)
+            self.mask = network.mask(until)

@@ -1,61 +1,144 @@
-"""Log-likelihoods of continuations with a shared context."""
+"""Log-likelihoods of continuations; contexts and what they share are read once."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from eval_toolkit.models.huggingface.network import Network, Reading
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit.models.huggingface.memory import Budget, is_out_of_memory
+from eval_toolkit.models.huggingface.network import Batch, Network, Part
+from eval_toolkit.models.huggingface.trees import Leaf, Tokens, Tree, batches, layout, plan
 
 _POSITIONS_AT_ONCE = 512
-"""Maximum number of positions whose logits are in memory at once."""
+"""Positions whose logits are in memory at once, at least."""
+_AHEAD = 2
+"""Batches that a GPU is given before the results of the first are read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """Continuations of one context, and their indices in the request."""
+class Scores:
+    """Scores of the tokens of some continuations."""
 
-    place: int
-    context: Sequence[int]
-    continuations: Sequence[Sequence[int]]
-    slots: Sequence[int]
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.continuations)
-
-    @property
-    def length(self) -> int:
-        """Number of tokens read in the longest row; its last token is never read."""
-        return len(self.context) + max(map(len, self.continuations)) - 1
+    owners: Tokens
+    """Number of the continuation of each token."""
+    logprobs: NDArray[np.float32]
+    greedy: NDArray[np.bool_]
+    """Whether the token is the likeliest one."""
 
 
-def score(network: Network, items: Sequence[Shared]) -> list[list[tuple[float, bool]]]:
-    """Return the log-likelihood and greediness of the continuations of each item."""
-    torch = network.torch
-    owners = [at for at, item in enumerate(items) for _ in item.continuations]
-    texts = [text for item in items for text in item.continuations]
-    longest = max(map(len, texts))
-    targets = network.tensor([[*text, *[0] * (longest - len(text))] for text in texts])
-    counts = network.tensor([[1] * len(text) + [0] * (longest - len(text)) for text in texts])
-    totals = torch.zeros(len(texts), dtype=torch.float64, device="cpu")
-    greedy = torch.ones(len(texts), dtype=torch.bool, device="cpu")
+@dataclass(slots=True)
+class _Flight:
+    """Results on their way from the device."""
 
-    reading = Reading(network, [item.context for item in items])
-    reading.select(owners)
-    logits = reading.after[:, None]
-    at, step = 0, max(1, _POSITIONS_AT_ONCE // len(texts))
-    while True:
-        end = at + logits.shape[1]
-        wanted, counted = targets[:, at:end], counts[:, at:end].bool()
-        logits = logits.float()
-        chosen = logits.gather(2, wanted[:, :, None])[:, :, 0] - logits.logsumexp(2)
-        totals += torch.where(counted, chosen, 0.0).cpu().double().sum(1)
-        greedy &= ((logits.argmax(2) == wanted) | ~counted).all(1).cpu()
-        at = end
-        if at >= longest:
-            break
-        logits = reading.read([text[at - 1 : min(at - 1 + step, len(text) - 1)] for text in texts])
-    answers: list[list[tuple[float, bool]]] = [[] for _ in items]
-    for owner, total, is_greedy in zip(owners, totals.tolist(), greedy.tolist(), strict=True):
-        answers[owner].append((total, is_greedy))
-    return answers
+    owners: Tokens
+    numbers: Any
+    arrived: Any
+
+    def scores(self) -> Scores:
+        """Wait for the results."""
+        if self.arrived is not None:
+            self.arrived.synchronize()
+        logprobs, greedy = self.numbers.numpy()
+        return Scores(self.owners, logprobs, greedy > 0)
+
+
+@dataclass(slots=True)
+class Scoring:
+    """Scoring of leaves with a network, in batches that fit into memory."""
+
+    network: Network
+    budget: Budget
+    take: Callable[[Scores], None]
+    """Called with the scores of each batch."""
+    fail: Callable[[Iterable[int], Exception], None]
+    """Called with the continuations that could not be scored."""
+    _flights: deque[_Flight] = field(default_factory=deque)
+
+    def run(self, leaves: Sequence[Leaf], abandoned: Callable[[], bool]) -> None:
+        """Score all leaves; a failure affects only those that cause it."""
+        trees = plan(leaves, self.budget.limits(trees=self.network.trees))
+        waiting = deque(self._batches(trees))
+        while waiting and not abandoned():
+            batch = waiting.popleft()
+            try:
+                self._launch(batch)
+            except Exception as error:  # a network may raise any exception
+                waiting.extendleft(self._parts(batch, error))
+                if is_out_of_memory(self.network.torch, error):
+                    waiting = self._shrunk(batch, waiting)
+            while len(self._flights) > _AHEAD:
+                self.take(self._flights.popleft().scores())
+        while self._flights:
+            self.take(self._flights.popleft().scores())
+
+    def _batches(self, trees: Sequence[Tree]) -> Iterator[list[Tree]]:
+        return batches(trees, self.budget.tokens, self.budget.rows)
+
+    def _parts(self, batch: Sequence[Tree], error: Exception) -> Sequence[list[Tree]]:
+        """Return the halves of a failed batch; a single text has none and fails."""
+        if len(batch) > 1:
+            at = len(batch) // 2
+            return [list(batch[:at]), list(batch[at:])]
+        halves = batch[0].halves()
+        if not halves:
+            self.fail(batch[0].leaves[0].owners, error)
+        return [[half] for half in halves]
+
+    def _shrunk(
+        self, failed: Sequence[Tree], waiting: Iterable[Sequence[Tree]]
+    ) -> deque[list[Tree]]:
+        """Return the waiting batches in sizes that memory allows."""
+        self.network.torch.cuda.empty_cache()
+        if len(failed) > 1 or failed[0].halves():
+            self.budget.shrink_tokens(len(failed) * max(tree.size for tree in failed))
+        trees = [tree for batch in waiting for tree in batch]
+        return deque(self._batches(sorted(trees, key=lambda tree: -tree.size)))
+
+    def _launch(self, trees: Sequence[Tree]) -> None:
+        """Read a batch; on a GPU, its results arrive later."""
+        network, torch = self.network, self.network.torch
+        layouts = [layout(tree) for tree in trees]
+        batch = Batch(network, layouts, chains=trees[0].is_chain)
+        reads = np.concatenate([row * batch.width + one.reads for row, one in enumerate(layouts)])
+        targets = np.concatenate([one.targets for one in layouts])
+        owners = np.concatenate([one.owners for one in layouts])
+        at, which = np.unique(reads, return_inverse=True)
+        order = np.argsort(which, kind="stable")
+        part = network.read(
+            batch.ids,
+            network.to_device(at.astype(np.int64)),
+            positions=batch.positions,
+            mask=batch.mask,
+        )
+        pairs = np.stack([which[order], targets[order]]).astype(np.int64)
+        numbers = self._looked_up(part, len(at), pairs)
+        self._flights.append(_sent(torch, owners[order], numbers))
+
+    def _looked_up(self, part: Part, n_reads: int, pairs: NDArray[np.int64]) -> Any:
+        """Return the log-probability of each target after its read, and whether it is likeliest."""
+        network, torch = self.network, self.network.torch
+        which, targets = network.to_device(pairs)
+        numbers = torch.empty(pairs.shape, dtype=torch.float32, device=targets.device)
+        step = self.budget.positions(at_least=_POSITIONS_AT_ONCE)
+        for start in range(0, n_reads, step):
+            logits = part(start, start + step)
+            first, last = np.searchsorted(pairs[0], [start, start + step])
+            own = slice(int(first), int(last))
+            rows, tokens = (which[own] - start).to(logits.device), targets[own].to(logits.device)
+            numbers[0, own] = (logits[rows, tokens] - logits.logsumexp(1)[rows]).to(numbers.device)
+            numbers[1, own] = (logits.argmax(1)[rows] == tokens).to(numbers.device)
+        return numbers
+
+
+def _sent(torch: Any, owners: Tokens, numbers: Any) -> _Flight:
+    """Start to copy results to the host."""
+    if numbers.device.type != "cuda":
+        return _Flight(owners, numbers.cpu(), None)
+    host = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
+    host.copy_(numbers, non_blocking=True)
+    arrived = torch.cuda.Event()
+    arrived.record()
+    return _Flight(owners, host, arrived)

@@ -1,12 +1,17 @@
 """Thread-safe wrapper of a transformers tokenizer."""
 
+import re
 import threading
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from eval_toolkit._internal.plain import whole_text
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.messages import Message, Role
+
+_INNER_SPACE = re.compile("[A-Za-z][ \u0120\u2581]")
+"""A letter and a space, as vocabularies spell it."""
 
 
 class HubTokenizer:
@@ -23,6 +28,7 @@ class HubTokenizer:
         at = next((at for at, token in enumerate(framed) if token == plain[0]), 0)
         self.lead: tuple[int, ...] = tuple(framed[:at])
         self._special = frozenset(tokenizer.all_special_ids)
+        self._named = frozenset(getattr(tokenizer, "all_special_tokens", ()))
 
     @property
     def eos(self) -> int | None:
@@ -45,17 +51,46 @@ class HubTokenizer:
 
     def encode(self, text: str, *, control: bool) -> list[int]:
         """Return the ids of a text without special tokens."""
-        if not text:
-            return []
+        return self.encode_all([text], control=control)[0]
+
+    def encode_all(self, texts: Sequence[str], *, control: bool) -> list[list[int]]:
+        """Return the ids of several texts without special tokens."""
+        if not any(texts):
+            return [[] for _ in texts]
         with self._lock:
-            return list(
-                self._tokenizer(
-                    whole_text(text),
-                    add_special_tokens=False,
-                    split_special_tokens=not control,
-                    verbose=False,
-                ).input_ids
-            )
+            encoded = self._tokenizer(
+                [whole_text(text) for text in texts],
+                add_special_tokens=False,
+                split_special_tokens=not control,
+                return_attention_mask=False,
+                return_token_type_ids=False,
+                verbose=False,
+            ).input_ids
+        return [list(ids) if text else [] for text, ids in zip(texts, encoded, strict=True)]
+
+    @cached_property
+    def parts_words(self) -> bool:
+        """Whether no token contains a letter and then a space, so that words are read apart."""
+        if not getattr(self._tokenizer, "is_fast", False):
+            return False
+        added = self._tokenizer.get_added_vocab()
+        return not any(map(_INNER_SPACE.search, [*self._tokenizer.get_vocab(), *added]))
+
+    def mentions_control(self, text: str) -> bool:
+        """Return whether a text may contain a control token."""
+        return self._control is None or self._control.search(text) is not None
+
+    @cached_property
+    def _control(self) -> re.Pattern[str] | None:
+        """Pattern of the control tokens; None if they are not found by their spelling."""
+        added = getattr(self._tokenizer, "added_tokens_decoder", None)
+        if not getattr(self._tokenizer, "is_fast", False) or added is None:
+            return None
+        special = [token for token in added.values() if token.special]
+        if any(token.normalized for token in special):
+            return None
+        spellings = sorted({token.content for token in special} | set(self._named), key=len)
+        return re.compile("|".join(map(re.escape, spellings)) or r"(?!)")
 
     def text_after(self, prompt: Sequence[int], ids: Sequence[int]) -> str:
         """Return the text of ``ids`` after a prompt, keeping a leading space."""

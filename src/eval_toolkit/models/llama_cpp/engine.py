@@ -1,10 +1,12 @@
 """llama.cpp in this process: tokens, templates, completions and forced tokens.
 
-llama.cpp returns the probability of a token only if it generates the token, so continuations are
-scored by forcing: tokens are generated one at a time with a logit bias that excludes all others.
-Results vary by a tenth of a nat with the way a prompt is split into batches. Every request
+llama.cpp returns probabilities only of tokens that it generates and of the most likely others, so
+continuations are scored by forcing: tokens are generated one at a time with a logit bias that
+excludes all others, and one such step scores all choices that continue with one of the most likely
+tokens. Results vary by a tenth of a nat with the way a prompt is split into batches. Every request
 therefore starts with an empty cache and proceeds token by token, so that its results depend neither
-on previous requests nor on the order of its choices.
+on previous requests nor on the order of its choices. With several slots, steps of concurrent
+requests share batches, and results depend on them to the same degree.
 """
 
 import http.client
@@ -25,6 +27,8 @@ from eval_toolkit.models.messages import Message
 
 _FORCE = 1e6
 """Logit bias that exceeds any difference between two logits."""
+_LISTED = 200
+"""Number of most likely tokens listed with a forced one, which costs a tenth of the step."""
 
 
 def start_server(
@@ -68,14 +72,21 @@ def start_server(
 
 
 class Engine:
-    """Loaded GGUF file; not thread-safe, except for tokenisation and templates."""
+    """Loaded GGUF file; requests to different slots may run concurrently."""
 
-    def __init__(self, path: Path, *, n_ctx: int, threads: int, gpu_layers: int) -> None:
+    def __init__(
+        self, path: Path, *, n_ctx: int, threads: int, gpu_layers: int, slots: int = 1
+    ) -> None:
         self._path = path
         # The server listens on a port; a random key keeps other clients out.
         self._key = os.urandom(16).hex()
         self._server = start_server(
-            path, n_ctx=n_ctx, threads=threads, gpu_layers=gpu_layers, api_key=self._key
+            path,
+            n_ctx=n_ctx,
+            threads=threads,
+            gpu_layers=gpu_layers,
+            slots=slots,
+            api_key=self._key,
         )
         self.properties: Mapping[str, Any] = self._ask("/props")
         found = int(self.properties["default_generation_settings"]["n_ctx"])
@@ -107,32 +118,48 @@ class Engine:
         answer: dict[str, Any] = _checked(self._server.handle_completions(request))
         return answer
 
-    def forced(self, ids: Sequence[int], token: int) -> tuple[float, bool]:
-        """Return the log-probability of a token after ``ids``, and whether it is the most likely.
+    def scores(
+        self, ids: Sequence[int], tokens: Sequence[int], *, slot: int = 0
+    ) -> dict[int, tuple[float, bool]]:
+        """Return the log-probability of each token after ``ids``, and whether it is the most likely.
 
         Cached tokens of ``ids`` are not processed again: call `prime` first.
         """
-        found = self._probabilities(ids, forced=token, n=1)
+        found: dict[int, tuple[float, bool]] = {}
+        for token in tokens:
+            if token not in found:
+                listed = self._listed(ids, token, slot)
+                found |= {other: listed[other] for other in tokens if other in listed}
+        return found
+
+    def _listed(self, ids: Sequence[int], token: int, slot: int) -> dict[int, tuple[float, bool]]:
+        """Return the scores of the most likely tokens and of a forced one."""
+        found = self._probabilities(ids, forced=token, n=_LISTED, slot=slot)
         if found is None:  # llama.cpp omits tokens that are parts of characters
-            found = self._probabilities(ids, forced=self._whole_token, n=self._n_vocab) or {}
-            for other in found.get("top_logprobs", ()):
-                if other["id"] == token:
-                    return float(other["logprob"]), other is found["top_logprobs"][0]
-            raise ModelError(
-                f"llama.cpp returned no probability for token {token}", kind="unsupported"
-            )
-        if found["id"] != token:
+            n = self._n_vocab
+            found = self._probabilities(ids, forced=self._whole_token, n=n, slot=slot) or {}
+            if all(other["id"] != token for other in found.get("top_logprobs", ())):
+                raise ModelError(
+                    f"llama.cpp returned no probability for token {token}", kind="unsupported"
+                )
+        elif found["id"] != token:
             raise ModelError(
                 f"llama.cpp generated token {found['id']} although {token} was forced",
                 kind="garbled",
             )
-        return min(float(found["logprob"]), 0.0), found["top_logprobs"][0]["id"] == token
+        top = found["top_logprobs"]
+        return {
+            one["id"]: (min(float(one["logprob"]), 0.0), one["id"] == top[0]["id"])
+            for one in (*top, found)
+        }
 
-    def prime(self, ids: Sequence[int]) -> None:
-        """Read a prompt into an empty cache that further requests reuse."""
-        self.complete(ids, max_tokens=1, temperature=0.0)
+    def prime(self, ids: Sequence[int], *, slot: int = 0) -> None:
+        """Read a prompt into an empty cache that further requests to the slot reuse."""
+        self.complete(ids, max_tokens=1, temperature=0.0, id_slot=slot)
 
-    def _probabilities(self, ids: Sequence[int], *, forced: int, n: int) -> dict[str, Any] | None:
+    def _probabilities(
+        self, ids: Sequence[int], *, forced: int, n: int, slot: int
+    ) -> dict[str, Any] | None:
         answer = self.complete(
             ids,
             max_tokens=1,
@@ -140,6 +167,7 @@ class Engine:
             logprobs=n,
             logit_bias=[[forced, _FORCE]],
             cache_prompt=True,
+            id_slot=slot,
         )
         content = (answer["choices"][0]["logprobs"] or {}).get("content")
         return content[0] if content else None

@@ -3,8 +3,10 @@
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from eval_toolkit._internal import validation
@@ -21,6 +23,8 @@ from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 
 _SEEDS = (1 << 32) - 1
 """Number of valid seeds: llama.cpp uses 32 bits, and the largest value means a random seed."""
+_PER_SLOT = 4
+"""Number of requests waiting for each slot."""
 
 
 class LlamaCppModel(LocalModel):
@@ -40,12 +44,16 @@ class LlamaCppModel(LocalModel):
         Number of layers on a GPU, if xllamacpp supports it.
     max_tokens : int, default 256
         Maximum number of tokens of an answer if the request has no limit.
+    slots : int, default 1
+        Number of requests processed at once; each slot has memory for ``n_ctx`` tokens.
 
     Notes
     -----
-    Requests are processed one at a time, each from an empty cache, so that equal requests have
-    equal answers. Log-likelihoods are computed by forcing tokens one by one. With quantised
-    weights, the arithmetic of llama.cpp deviates from float32 by some tenths of a nat;
+    With one slot, each request starts from an empty cache, so that equal requests have equal
+    answers. With more, requests share batches: on a GPU, or on a CPU with idle cores, this is
+    faster, but log-likelihoods then depend on concurrent requests, by some tenths of a nat with
+    quantised weights. Log-likelihoods are computed by forcing tokens one by one; choices that
+    differ in one token are scored in one step. With quantised weights, the arithmetic of llama.cpp deviates from float32 by some tenths of a nat;
     `EmbeddedModel` computes in float32.
 
     Examples
@@ -53,8 +61,6 @@ class LlamaCppModel(LocalModel):
     >>> LlamaCppModel("models/SmolLM2-135M-Instruct.Q4_1.gguf").name
     'SmolLM2-135M-Instruct.Q4_1'
     """
-
-    concurrency = 4
 
     def __init__(
         self,
@@ -65,6 +71,7 @@ class LlamaCppModel(LocalModel):
         threads: int = 1,
         gpu_layers: int = 0,
         max_tokens: int = 256,
+        slots: int = 1,
     ) -> None:
         self.path = Path(path)
         self.name = self.path.stem if name is None else name
@@ -74,7 +81,15 @@ class LlamaCppModel(LocalModel):
         self.max_tokens = validation.integer(max_tokens, "max_tokens", low=1)
         self._loading = threading.Lock()
         self._loaded: Engine | None = None
-        self._batcher: Batcher[Request, Any] = Batcher(self._answer_all, max_batch=1)
+        self.slots = validation.integer(slots, "slots", low=1)
+        # One request per batch can be cancelled alone; a batch of few waits for its slowest.
+        most = 1 if self.slots == 1 else _PER_SLOT * self.slots
+        self._batcher: Batcher[Request, Any] = Batcher(self._answer_all, max_batch=most)
+
+    @property
+    def concurrency(self) -> int:
+        """Recommended number of concurrent requests."""
+        return _PER_SLOT * self.slots
 
     def describe(self) -> Mapping[str, Any]:
         """Return the settings that affect answers; loads the model and hashes its file."""
@@ -88,6 +103,8 @@ class LlamaCppModel(LocalModel):
             "context_length": engine.n_ctx,
             "threads": self.threads,
             "gpu_layers": self.gpu_layers,
+            # absent by default, so that answers stored before there were slots are found
+            **({"slots": self.slots} if self.slots > 1 else {}),
             "max_tokens": self.max_tokens,
             "xllamacpp": require("xllamacpp", feature="llama.cpp", extra="llamacpp").__version__,
         }
@@ -105,20 +122,42 @@ class LlamaCppModel(LocalModel):
         with self._loading:
             if self._loaded is None:
                 self._loaded = Engine(
-                    self.path, n_ctx=self.n_ctx, threads=self.threads, gpu_layers=self.gpu_layers
+                    self.path,
+                    n_ctx=self.n_ctx,
+                    threads=self.threads,
+                    gpu_layers=self.gpu_layers,
+                    slots=self.slots,
                 )
             return self._loaded
 
-    def _answer_all(self, requests: Sequence[Request]) -> list[RawCompletion | RawLoglikelihood]:
-        """Process requests sequentially in the batcher's thread."""
-        return [
-            self._generated(request)
-            if isinstance(request, GenerateRequest)
-            else self._scored(request)
-            for request in requests
-        ]
+    def _answer_all(
+        self, requests: Sequence[Request]
+    ) -> list[RawCompletion | RawLoglikelihood | Exception]:
+        """Process requests in the batcher's thread, or in one thread per slot."""
+        if self.slots == 1:
+            return [self._answer(request, 0) for request in requests]
+        free: SimpleQueue[int] = SimpleQueue()
+        for slot in range(self.slots):
+            free.put(slot)
 
-    def _generated(self, request: GenerateRequest) -> RawCompletion:
+        def answer(request: Request) -> RawCompletion | RawLoglikelihood | Exception:
+            slot = free.get()
+            try:
+                return self._answer(request, slot)
+            except Exception as error:
+                return error
+            finally:
+                free.put(slot)
+
+        with ThreadPoolExecutor(self.slots, "eval-toolkit-slot") as threads:
+            return list(threads.map(answer, requests))
+
+    def _answer(self, request: Request, slot: int) -> RawCompletion | RawLoglikelihood:
+        if isinstance(request, GenerateRequest):
+            return self._generated(request, slot)
+        return self._scored(request, slot)
+
+    def _generated(self, request: GenerateRequest, slot: int) -> RawCompletion:
         began = time.perf_counter()
         text, ids = _tokens.read_prompt(self._engine, request)
         left = self._engine.n_ctx - len(ids)
@@ -134,6 +173,7 @@ class LlamaCppModel(LocalModel):
             samplers=["temperature", "top_p"],  # by default there are more, in another order
             stop=[whole_text(stop) for stop in request.stop if stop],
             seed=draw_seed(request) % _SEEDS,
+            id_slot=slot,
         )
         choice, n_new = answer["choices"][0], answer["usage"]["completion_tokens"]
         return RawCompletion(
@@ -145,7 +185,7 @@ class LlamaCppModel(LocalModel):
             usage=Usage(len(ids), n_new, latency_s=time.perf_counter() - began),
         )
 
-    def _scored(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
+    def _scored(self, request: LoglikelihoodRequest, slot: int) -> RawLoglikelihood:
         began = time.perf_counter()
         if request.rolling:
             text, n_prompt = "", 1
@@ -158,7 +198,7 @@ class LlamaCppModel(LocalModel):
                 for continuation in request.continuations
             ]
         n_tokens = [sum(len(scored) for _, scored in part) for part in parts]
-        scores = self._forced(parts)
+        scores = self._forced(parts, slot)
         return RawLoglikelihood(
             [sum(number for number, _ in score) for score in scores],
             request.continuations,
@@ -180,29 +220,34 @@ class LlamaCppModel(LocalModel):
         return list(_tokens.rolling_windows(ids, self._engine.start, self._engine.n_ctx - 1))
 
     def _forced(
-        self, parts: Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]]
+        self, parts: Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]], slot: int
     ) -> list[list[tuple[float, bool]]]:
-        """Return the score of each token of each part, reading the context once."""
-        known: dict[tuple[int, ...], tuple[float, bool]] = {}
-        primed: Sequence[int] | None = None
-        scores: list[list[tuple[float, bool]]] = []
-        for part in parts:
-            score: list[tuple[float, bool]] = []
-            for context, scored in part:
-                if len(context) + len(scored) > self._engine.n_ctx:
-                    raise self._too_long(
-                        f"prompt and continuation have {len(context)} + {len(scored)} tokens"
-                    )
-                if context != primed:
-                    self._engine.prime(context)
-                    primed = context
-                for at, token in enumerate(scored):
-                    path = (*context, *scored[: at + 1])
-                    if path not in known:
-                        known[path] = self._engine.forced(path[:-1], token)
-                    score.append(known[path])
-            scores.append(score)
-        return scores
+        """Return the score of each token of each part, reading each context once."""
+        following: dict[tuple[int, ...], dict[int, None]] = {}
+        paths: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+        for context, scored in (pair for part in parts for pair in part):
+            if len(context) + len(scored) > self._engine.n_ctx:
+                raise self._too_long(
+                    f"prompt and continuation have {len(context)} + {len(scored)} tokens"
+                )
+            for at, token in enumerate(scored):
+                path = (*context, *scored[:at])
+                if path not in following:
+                    paths.setdefault(tuple(context), []).append(path)
+                following.setdefault(path, {})[token] = None
+        known: dict[tuple[int, ...], dict[int, tuple[float, bool]]] = {}
+        for start, steps in paths.items():
+            self._engine.prime(start, slot=slot)
+            for path in steps:
+                known[path] = self._engine.scores(path, list(following[path]), slot=slot)
+        return [
+            [
+                known[*context, *scored[:at]][token]
+                for context, scored in part
+                for at, token in enumerate(scored)
+            ]
+            for part in parts
+        ]
 
     def _too_long(self, what: str) -> ModelError:
         return ModelError(f"{what}; the model reads at most {self._engine.n_ctx}", kind="too_long")

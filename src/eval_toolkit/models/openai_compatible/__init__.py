@@ -5,14 +5,16 @@ from typing import TYPE_CHECKING
 from eval_toolkit._internal.optional import names_on_use
 
 if TYPE_CHECKING:
-    from eval_toolkit.models.openai_compatible.endpoint import *
+    from eval_toolkit.models.openai_compatible.batches import *
     from eval_toolkit.models.openai_compatible.model import *
     from eval_toolkit.models.openai_compatible.report import *
+    from eval_toolkit.models.openai_compatible.usage import *
 
 __all__, __getattr__ = names_on_use(
     __name__,
     {
-        "endpoint": "Totals",
+        "batches": "BatchModel",
+        "usage": "Totals",
         "model": "OpenAICompatible",
         "report": "Capability EndpointReport",
     },

@@ -1,32 +1,17 @@
 """HTTP endpoint: address, key, sessions, limits, retries and totals."""
 
 import asyncio
-import io
-import ipaddress
-import json
-import os
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
-from urllib.parse import SplitResult, urlsplit
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from eval_toolkit._internal.files.limits import ANSWER_BYTES
-from eval_toolkit._internal.optional import require
-from eval_toolkit._internal.redaction import redact_secrets
-from eval_toolkit.errors import EvalToolkitError, InvalidInputError, ModelError
-from eval_toolkit.models.openai_compatible.failures import (
-    EndpointError,
-    can_heal,
-    from_body,
-    from_status,
-    one_line,
-    without_secrets,
-)
+from eval_toolkit.errors import ModelError
+from eval_toolkit.models.openai_compatible.addresses import Address
 from eval_toolkit.models.openai_compatible.limits import Budget, Limiter
 from eval_toolkit.models.openai_compatible.outages import Outage
 from eval_toolkit.models.openai_compatible.pace import Pace
@@ -37,172 +22,26 @@ from eval_toolkit.models.openai_compatible.retries import (
     closes_gate,
     seems_gone,
 )
+from eval_toolkit.models.openai_compatible.streaming import Streamed
+from eval_toolkit.models.openai_compatible.transport import Connection, Transport, load_aiohttp
+from eval_toolkit.models.openai_compatible.usage import Reply, Totals
 from eval_toolkit.models.patience import the_patience
 from eval_toolkit.models.prices import cost_of
 
 if TYPE_CHECKING:
-    from aiohttp import ClientSession
-    from yarl import URL
-
+    from eval_toolkit.models.openai_compatible.api import Api
     from eval_toolkit.models.prices import Spending
 
 T = TypeVar("T")
 
-OPENAI_HOST = "api.openai.com"
-_LARGE_BODY = 1 << 20
-"""Size above which aiohttp warns about bodies that are not streams."""
 _NO_SUCH_PATH = (404, 405)
-_KEEPALIVE_S = 4.0
-"""Keep-alive timeout, below the five seconds after which common servers close connections."""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Address of a server, from ``base_url``."""
+class _Line(NamedTuple):
+    """Connection and limiter of one event loop."""
 
-    base: str
-    root: str
-    """The address without its final ``/v1``, under which servers offer non-OpenAI paths."""
-    host: str
-    query: str = ""
-
-    @classmethod
-    def read(cls, base_url: str) -> "Address":
-        """Parse an address; raise an error with an explanation if it is invalid."""
-        parts = _parts(base_url)
-        if parts is None:
-            shown = redact_secrets(base_url)
-            raise InvalidInputError(
-                f"`base_url` is {shown!r}; it must look like 'http://localhost:8000/v1'"
-            )
-        if "@" in parts.netloc or redact_secrets(base_url) != base_url:
-            raise InvalidInputError(
-                f"`base_url` for {parts.hostname} contains a password or a key; remove it and "
-                "name an environment variable with `api_key_env` or `headers_env`"
-            )
-        base = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
-        query = f"?{parts.query}" if parts.query else ""
-        return cls(base, base.removesuffix("/v1"), parts.netloc, query)
-
-    @property
-    def is_openai(self) -> bool:
-        """Whether this is OpenAI's own service."""
-        return self.host == OPENAI_HOST
-
-    @property
-    def is_openai_by_https(self) -> bool:
-        """Whether OpenAI's key may be sent there by default."""
-        return self.is_openai and self.base.startswith("https://")
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether the server is on this machine."""
-        name = urlsplit(self.base).hostname or ""
-        try:
-            return ipaddress.ip_address(name).is_loopback
-        except ValueError:
-            return name == "localhost" or name.endswith(".localhost")
-
-    @property
-    def shown(self) -> str:
-        """Host, path and query, for messages and manifests."""
-        return f"{self.base.partition('://')[2]}{self.query}"
-
-    @property
-    def below_v1(self) -> "Address | None":
-        """The address with ``/v1`` appended; None if the address has a path."""
-        if urlsplit(self.base).path:
-            return None
-        return replace(self, base=f"{self.base}/v1")
-
-    def url(self, path: str) -> str:
-        """Return the URL of a path; paths that start with / are relative to the root."""
-        start = f"{self.root}{path}" if path.startswith("/") else f"{self.base}/{path}"
-        return f"{start}{self.query}"
-
-
-def _parts(address: Any) -> SplitResult | None:
-    """Return the parts of an address; None if no request could be sent there."""
-    try:
-        parts = urlsplit(address)
-        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except (ValueError, AttributeError):  # no text; no IPv6 address or no port where there is one
-        return None
-    return parts if known and len(address.split()) == 1 else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
-    """Total requests and usage of a model.
-
-    Examples
-    --------
-    >>> Totals(n_requests=2, n_answers=1, n_failures=1).to_dict()["n_failures"]
-    1
-    """
-
-    n_requests: int = 0
-    """Number of requests sent, including retries."""
-    n_answers: int = 0
-    n_failures: int = 0
-    """Number of failed tries."""
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost: float = 0.0
-    latency_s: float = 0.0
-    """Total latency of the answers."""
-    in_flight: int = 0
-    limit: int = 0
-    """Current limit of concurrent requests."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serialisable dict."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
-class Tokens(NamedTuple):
-    """Numbers of tokens of an answer; None if unknown."""
-
-    prompt: int | None = None
-    completion: int | None = None
-    """Generated tokens, reasoning included."""
-    cached: int = 0
-    """Part of the prompt."""
-    reasoning: int = 0
-    """Part of the completion."""
-
-
-class Reply(Generic[T]):
-    """Parsed answer with its usage."""
-
-    __slots__ = ("latency_s", "tokens", "tries", "value")
-
-    def __init__(self, value: T, tokens: "Tokens", latency_s: float) -> None:
-        self.value = value
-        self.tokens = tokens
-        self.latency_s = latency_s
-        self.tries = 1
-
-
-class _Line:
-    """Session and limiter of one event loop."""
-
-    __slots__ = ("aiohttp", "life", "limiter", "loop", "secrets", "session")
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        life: "AsyncGenerator[ClientSession]",
-        session: "ClientSession",
-        limiter: Limiter,
-        secrets: tuple[str, ...],
-    ) -> None:
-        self.aiohttp = _aiohttp()
-        self.loop = loop
-        self.life = life
-        self.session = session
-        self.limiter = limiter
-        self.secrets = secrets
+    connection: Connection
+    limiter: Limiter
 
 
 class Endpoint:
@@ -212,14 +51,12 @@ class Endpoint:
     ----------
     address : Address
         Address of the server.
-    key_env : str, optional
-        Environment variable with the key; it may be missing unless the server requires it.
-    headers_env : mapping of str to str
-        Environment variable of each further header.
+    api : Api
+        Conventions of the service, and the keys sent to it.
     concurrency, adaptive
         See `Limiter`.
     timeout_s : float
-        Timeout of one try in seconds.
+        Timeout of one try in seconds; of a streamed answer, that between two events.
     rule : RetryRule
         Rule for retries.
     budgets : tuple of Budget or None
@@ -234,8 +71,7 @@ class Endpoint:
         self,
         address: Address,
         *,
-        key_env: str | None,
-        headers_env: Mapping[str, str],
+        api: "Api",
         concurrency: int,
         adaptive: bool,
         timeout_s: float,
@@ -245,38 +81,41 @@ class Endpoint:
         spending: "Spending | None" = None,
     ) -> None:
         self._spending = spending
-        self.address = address
-        self._key_env = key_env
-        self._headers_env = dict(headers_env)
+        self._transport = Transport(address, api, timeout_s)
         self._concurrency = concurrency
         self._adaptive = adaptive
-        self._timeout_s = timeout_s
         self._rule = rule
         self._budgets = budgets
         self._prices = prices
+        self._is_free = not any(prices)
         self._line: _Line | None = None
         self._pace = Pace(rule.first_wait_s if adaptive else 0.0)
         self._outage: Outage | None = None
         self._answered_at = float("-inf")
-        self._urls: dict[str, URL] = {}
-        self._n_requests = self._n_answers = self._n_failures = 0
+        self._n_requests = self._n_answers = self._n_failures = self._refused_in_row = 0
         self._prompt_tokens = self._completion_tokens = 0
         self._cost = self._latency_s = 0.0
+        self.has_others = False
+        """Whether other servers can take the requests of this one while it is away."""
+
+    @property
+    def address(self) -> Address:
+        """Address of the server."""
+        return self._transport.address
 
     @property
     def key_env(self) -> str | None:
         """Environment variable with the key."""
-        return self._key_env
+        return self._transport.api.key_env
 
     def goes_to(self, model: str) -> str:
         """Return a message that states where prompts are sent and which variable has the key."""
         if "aiohttp" not in sys.modules and find_spec("aiohttp") is None:
-            _aiohttp()  # raises: without it nothing is sent
-        keys = [self._key_env] if self._key_env and os.environ.get(self._key_env) else []
-        keys += self._headers_env.values()
-        key = f"with the key in {' and '.join(keys)}" if keys else "without a key"
+            load_aiohttp()  # raises: without it nothing is sent
+        api = self._transport.api
         tried = ", or to its /v1 if that is not found" if self.address.below_v1 else ""
-        return f"openai:{model}: prompts go to {self.address.base}{tried}, {key}"
+        to = f"{self.address.base}{tried}, {api.sent_along}"
+        return f"{api.kind}:{model}: prompts go to {to}"
 
     @property
     def counts_tokens(self) -> bool:
@@ -298,6 +137,16 @@ class Endpoint:
             limit=int(limiter.limit) if limiter else self._concurrency,
         )
 
+    def delay(self, n_assigned: int) -> float:
+        """Return the seconds until a further request may start; infinity if one has to end first.
+
+        ``n_assigned`` is the number of requests that are sent there or soon will be.
+        """
+        limiter = self._line.limiter if self._line else None
+        if n_assigned >= int(limiter.limit if limiter else self._concurrency):
+            return float("inf")
+        return limiter.delay() if limiter else 0.0
+
     @property
     def prices(self) -> tuple[float, ...]:
         """Prices per million tokens of prompt, of answer, and of cached and reasoning tokens."""
@@ -311,6 +160,8 @@ class Endpoint:
         reasoning_tokens: int = 0,
     ) -> float:
         """Return the price of a number of tokens."""
+        if self._is_free:
+            return 0.0
         given, made = prompt_tokens or 0, completion_tokens or 0
         return cost_of(self._prices, given, made, cached_tokens, reasoning_tokens)
 
@@ -321,28 +172,32 @@ class Endpoint:
         read: Callable[[Mapping[str, Any]], T],
         *,
         n_tokens: int = 0,
+        retries: bool = True,
     ) -> Reply[T]:
         """Send a request (GET without a body) and parse the answer, with retries.
 
         The path is relative to the base address, or to the root if it starts with /. ``read``
         parses the decoded answer and raises `ModelError` of kind "garbled" for invalid ones;
-        ``n_tokens`` is the estimated number for the budget.
+        ``n_tokens`` is the estimated number for the budget; without ``retries`` there is one try.
         """
+        if not retries:
+            return await self._once(path, body, read, n_tokens)
         failures: Failures | None = None
         once = partial(self._once, path, body, read, n_tokens)
         while True:
-            again = failures is not None
+            place = None if failures is None else failures.place(self._refused_in_row)
+            sent_to = self.address
             try:
                 if self._outage is None or self._outage.over:
-                    reply = await once(again=again)
+                    reply = await once(place=place)
                 else:
-                    reply = await self._outage.wait(partial(once, again=again))
+                    reply = await self._outage.wait(partial(once, place=place))
             except ModelError as error:
-                if self._moves_below(path, error):
+                if self._moves_below(path, error, sent_to):
                     continue
                 now = _now()
                 if failures is None:
-                    failures = Failures(self._rule, now)
+                    failures = Failures(self._rule, now, self._n_answers)
                 await self._pause(failures, error, now)
             else:
                 if failures is not None:
@@ -351,15 +206,16 @@ class Endpoint:
 
     async def ask_once(self, path: str, read: Callable[[Mapping[str, Any]], T]) -> Reply[T]:
         """Send a GET request without retries, as in `ask`."""
-        return await self._sent(path, None, read, 0, False)
+        return await self._sent(path, None, read, 0, None)
 
-    def _moves_below(self, path: str, error: ModelError) -> bool:
+    def _moves_below(self, path: str, error: ModelError, sent_to: Address) -> bool:
         """Use the address with ``/v1`` from now on, if there is nothing at the other."""
-        below = None if path.startswith("/") else self.address.below_v1
+        below = None if path.startswith("/") else sent_to.below_v1
         if below is None or error.status not in _NO_SUCH_PATH:
             return False
-        self.address = below
-        self._urls.clear()
+        if self.address != sent_to:  # another request was faster
+            return True
+        self._transport.move(below)
         return True
 
     async def _pause(self, failures: Failures, error: ModelError, now: float) -> None:
@@ -367,9 +223,13 @@ class Endpoint:
         if not error.retryable:
             failures.n += 1
             raise failures.final(error)
+        if self.has_others and (seems_gone(error) or error.kind == "timeout"):
+            raise failures.final(error)
         patience = the_patience()
         known = self._n_answers > 0 or patience.from_start
-        wait_s = failures.pause(error, now, patience.seconds if known else 0.0)
+        waited = patience.seconds if known else 0.0
+        self._refused_in_row += error.status == REFUSED
+        wait_s = failures.pause(error, now, waited, self._n_answers)
         if wait_s is not None:
             if wait_s > 0.0:
                 await asyncio.sleep(wait_s)
@@ -394,14 +254,14 @@ class Endpoint:
         read: Callable[[Mapping[str, Any]], T],
         n_tokens: int,
         *,
-        again: bool = False,
+        place: int | None = None,
     ) -> Reply[T]:
         if self._spending is None:
-            return await self._sent(path, body, read, n_tokens, again)
+            return await self._sent(path, body, read, n_tokens, place)
         await self._spending.admit()
         cost, tokens = None, 0
         try:
-            reply = await self._sent(path, body, read, n_tokens, again)
+            reply = await self._sent(path, body, read, n_tokens, place)
             cost = self.cost(*reply.tokens)
             tokens = (reply.tokens.prompt or 0) + (reply.tokens.completion or 0)
         finally:
@@ -414,14 +274,14 @@ class Endpoint:
         body: bytes | None,
         read: Callable[[Mapping[str, Any]], T],
         n_tokens: int,
-        again: bool,
+        place: int | None,
     ) -> Reply[T]:
         line = self._line
-        if line is None or line.loop is not asyncio.get_running_loop():
+        if line is None or line.connection.loop is not asyncio.get_running_loop():
             line = await self._open()
-        limiter = line.limiter
+        limiter, transport = line.limiter, self._transport
         if not limiter.admit(n_tokens):
-            await limiter.wait(n_tokens, again=again)
+            await limiter.wait(n_tokens, place)
         cuts = limiter.cuts
         if the_patience().stopping:
             limiter.release(cuts)
@@ -430,9 +290,10 @@ class Endpoint:
         began, started = _now(), time.perf_counter()
         overloaded = answered = False
         try:
-            payload = await self._exchange(line, path, body, began)
-            value, tokens = self._read(path, payload, read), read_usage(payload)
-            answered = True
+            accept = partial(limiter.accept, began)
+            payload = await transport.send(line.connection, path, body, accept)
+            value, tokens = transport.read(path, payload, read), transport.api.tokens(payload)
+            answered = transport.has_answered = True
             self._answered_at = _now()
             if self._outage is not None:
                 self._outage.end()
@@ -443,6 +304,8 @@ class Endpoint:
         finally:
             limiter.release(cuts, overloaded=overloaded, answered=answered)
         reply = Reply(value, tokens, time.perf_counter() - started)
+        if isinstance(payload, Streamed) and payload.first_token_at is not None:
+            reply.first_token_s = payload.first_token_at - started
         self._book(reply, limiter, n_tokens)
         return reply
 
@@ -460,6 +323,7 @@ class Endpoint:
     def _book(self, reply: Reply[Any], limiter: Limiter, estimated: int) -> None:
         prompt_tokens, completion_tokens, *_ = reply.tokens
         self._n_answers += 1
+        self._refused_in_row = 0
         self._latency_s += reply.latency_s
         self._prompt_tokens += prompt_tokens or 0
         self._completion_tokens += completion_tokens or 0
@@ -467,141 +331,19 @@ class Endpoint:
         if self.counts_tokens and prompt_tokens is not None:
             limiter.settle(estimated, prompt_tokens + (completion_tokens or 0))
 
-    async def _exchange(
-        self, line: _Line, path: str, body: bytes | None, began: float
-    ) -> Mapping[str, Any]:
-        """Send one request and return the decoded object of a successful answer."""
-        aiohttp = line.aiohttp
-        data: Any = io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY else body
-        method = "GET" if body is None else "POST"
-        try:
-            async with line.session.request(
-                method, self._url(path), data=data, allow_redirects=False
-            ) as response:
-                raw = await self._body(path, response)
-            if response.status < 300:
-                line.limiter.accept(began, response.headers)
-        except TimeoutError:
-            raise EndpointError(
-                f"{self._where(path)} did not answer within {self._timeout_s:g} s", kind="timeout"
-            ) from None
-        except aiohttp.ClientPayloadError:
-            raise EndpointError(
-                f"{self._where(path)} closed the connection in the middle of its answer",
-                kind="garbled",
-            ) from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            words = (str(error) or type(error).__name__).replace(" ssl:default", "")
-            words = one_line(words, line.secrets)
-            heals = can_heal(error, known=self._n_answers > 0)
-            raise EndpointError(
-                f"{self._where(path)} cannot be reached: {words}",
-                kind="connection" if heals else "unreachable",
-            ) from None
-        if response.status >= 300:
-            raise from_status(
-                self._where(path),
-                response.status,
-                response.headers,
-                raw,
-                secrets=line.secrets,
-                hint=self._key_hint(),
-            )
-        return self._decoded(path, raw, line.secrets)
+    @property
+    def max_tries(self) -> int:
+        """Maximum number of tries of one request."""
+        return self._rule.max_tries
 
-    async def _body(self, path: str, response: Any) -> bytes:
-        """Return the body of an answer, decompressed up to the limit."""
-        parts, n = [], 0
-        async for part in response.content.iter_any():
-            parts.append(part)
-            n += len(part)
-            if n > ANSWER_BYTES:
-                raise EndpointError(
-                    f"{self._where(path)} answered with more than {ANSWER_BYTES} bytes",
-                    kind="garbled",
-                    status=response.status,
-                )
-        return b"".join(parts)
-
-    def _decoded(self, path: str, raw: bytes, secrets: tuple[str, ...]) -> Mapping[str, Any]:
-        # Ignore the content type, since some proxies label JSON as text.
-        try:
-            payload = json.loads(raw)
-            # Characters of a secret may be escaped.
-            if secrets and (b"\\" in raw or any(secret.encode() in raw for secret in secrets)):
-                payload = without_secrets(payload, secrets)
-        except (ValueError, RecursionError):
-            start = one_line(raw[:60].decode("utf-8", "replace"), secrets)
-            raise EndpointError(
-                f"{self._where(path)} answered with {len(raw)} bytes that are not JSON: {start!r}",
-                kind="garbled",
-                status=200,
-            ) from None
-        if not isinstance(payload, dict):
-            raise EndpointError(
-                f"{self._where(path)} answered with a {type(payload).__name__}, not a JSON object",
-                kind="garbled",
-                status=200,
-            )
-        if payload.get("error") and "choices" not in payload:
-            raise from_body(self._where(path), payload, secrets)
-        return payload
-
-    def _read(
-        self, path: str, payload: Mapping[str, Any], read: Callable[[Mapping[str, Any]], T]
-    ) -> T:
-        try:
-            return read(payload)
-        except EvalToolkitError:
-            raise
-        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
-            # Any part of an answer may have any type; explicit checks cannot cover all cases.
-            raise EndpointError(
-                f"{self._where(path)} sent an answer that cannot be parsed: {type(error).__name__}",
-                kind="garbled",
-                status=200,
-            ) from error
-
-    def _url(self, path: str) -> "URL":
-        url = self._urls.get(path)
-        if url is None:
-            url = self._urls[path] = require("yarl", feature="OpenAICompatible", extra="llm").URL(
-                self.address.url(path)
-            )
-        return url
-
-    def _where(self, path: str) -> str:
-        return self.address.url(path).partition("://")[2].partition("?")[0]
-
-    def _key_hint(self) -> str:
-        if self._key_env is None:
-            return "set `api_key_env` to the environment variable with the key"
-        there = "is set" if os.environ.get(self._key_env) else "is not set"
-        return f"the environment variable {self._key_env} {there}"
-
-    def _headers(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Return the headers, and which of their values are secrets."""
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        secrets = []
-        if self._key_env and (key := os.environ.get(self._key_env, "").strip()):
-            headers["Authorization"] = f"Bearer {key}"
-            secrets.append(key)
-        for name, variable in self._headers_env.items():
-            value = os.environ.get(variable, "").strip()
-            if not value:
-                raise ModelError(
-                    f"the header {name} comes from the environment variable {variable}, "
-                    "which is not set",
-                    kind="auth",
-                )
-            headers[name] = value
-            secrets.append(value)
-        return headers, tuple(secrets)
+    def parsed(
+        self, path: str, status: int, raw: bytes, read: Callable[[Mapping[str, Any]], T]
+    ) -> Reply[T]:
+        """Return an answer that was sent in a file, or raise its error."""
+        return self._transport.parsed(path, status, raw, read)
 
     async def _open(self) -> _Line:
         """Open a session in the running loop."""
-        headers, secrets = self._headers()
-        life = _session_life(headers, self._timeout_s, from_env=not self.address.is_loopback)
         limiter = Limiter(
             self._concurrency,
             adaptive=self._adaptive,
@@ -611,9 +353,7 @@ class Endpoint:
             pace=self._pace,
         )
         self._outage = None  # it belongs to its event loop
-        # The generator does not await before it yields, so no other task sees a partial session.
-        session = await anext(life)
-        self._line = _Line(asyncio.get_running_loop(), life, session, limiter, secrets)
+        self._line = _Line(await self._transport.connect(), limiter)
         return self._line
 
     def once(self) -> "Endpoint":
@@ -625,66 +365,12 @@ class Endpoint:
     async def aclose(self) -> None:
         """Close the session; later requests open another."""
         line, self._line = self._line, None
-        if line is not None and line.loop is asyncio.get_running_loop():
-            await line.life.aclose()
+        if line is not None:
+            await line.connection.aclose()
 
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
-
-
-def _aiohttp() -> Any:
-    return require("aiohttp", feature="OpenAICompatible", extra="llm")
-
-
-async def _session_life(
-    headers: Mapping[str, str], timeout_s: float, *, from_env: bool
-) -> "AsyncGenerator[ClientSession]":
-    """Yield a session that is closed at the latest when its event loop ends.
-
-    Event loops close their async generators before they stop, so a caller who forgets `aclose`
-    leaves no open connection and causes no warning.
-    """
-    aiohttp = _aiohttp()
-    # The limiter bounds concurrency; proxies are only used for remote addresses.
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_S)
-    async with aiohttp.ClientSession(
-        connector=connector,
-        headers=headers,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=timeout_s),
-        trust_env=from_env,
-    ) as session:
-        yield session
-
-
-def read_usage(payload: Mapping[str, Any]) -> Tokens:
-    """Return the numbers of tokens of prompt and answer.
-
-    Reasoning tokens are part of those of the answer, also where the server adds them only to
-    its total.
-    """
-    usage = payload.get("usage")
-    if type(usage) is not dict:
-        return Tokens()
-    given, made, total = (
-        _count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
-    )
-    reasoning = _detail(usage, "completion_tokens_details", "reasoning_tokens")
-    cached = _detail(usage, "prompt_tokens_details", "cached_tokens")
-    cached = cached or _count(usage.get("prompt_cache_hit_tokens")) or 0  # DeepSeek
-    if given is not None and made is not None and total == given + made + reasoning:
-        made += reasoning
-    return Tokens(given, made, min(cached, given or 0), min(reasoning, made or 0))
-
-
-def _detail(usage: Mapping[str, Any], group: str, name: str) -> int:
-    details = usage.get(group)
-    return (_count(details.get(name)) if type(details) is dict else None) or 0
-
-
-def _count(given: Any) -> int | None:
-    return given if type(given) is int and 0 <= given < 1 << 53 else None
 
 
 async def run_all(awaitables: Sequence[Awaitable[T]]) -> list[T]:

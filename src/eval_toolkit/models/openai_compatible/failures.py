@@ -37,6 +37,7 @@ _TOO_LONG = re.compile(
 _REFUSED = re.compile(
     r"content.?filter|content management|moderation|flagged|policy.?violation", re.I
 )
+_LARGER_THAN_RATE = re.compile(r"request too large", re.IGNORECASE)
 _NO_CREDIT = re.compile(r"insufficient.?(?:quota|funds|credit)|billing|credit balance", re.I)
 _CAUSES = ("os_error", "certificate_error", "__cause__")
 """Attributes of aiohttp's errors with the error of the system."""
@@ -151,6 +152,8 @@ def _kind(status: int, message: str, code: str) -> str:
     said = f"{code} {message}"
     if status == 429 and _NO_CREDIT.search(said):
         return "auth"
+    if status == 429 and _LARGER_THAN_RATE.search(said):
+        return "too_long"  # more tokens than the limit of a minute: never accepted
     if status in (400, 403, 422) and _REFUSED.search(said):
         return "refused"
     if status in (400, 413, 422, 500) and _TOO_LONG.search(said):

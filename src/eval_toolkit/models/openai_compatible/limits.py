@@ -126,10 +126,16 @@ class Limiter:
         self._start(n_tokens)
         return True
 
-    async def wait(self, n_tokens: int, *, again: bool = False) -> None:
-        """Wait until this request may start; one that was sent before precedes the others."""
+    def delay(self) -> float:
+        """Return the seconds until a further request may start; infinity if one has to end first."""
+        if self._waiting or self.in_flight >= int(self.limit):
+            return float("inf")
+        return self._pause(0)
+
+    async def wait(self, n_tokens: int, place: int | None = None) -> None:
+        """Wait until this request may start; ``place`` in the queue is the end by default."""
         turn = asyncio.get_running_loop().create_future()
-        (self._waiting.appendleft if again else self._waiting.append)((turn, n_tokens))
+        self._waiting.insert(len(self._waiting) if place is None else place, (turn, n_tokens))
         self._serve()
         try:
             await turn

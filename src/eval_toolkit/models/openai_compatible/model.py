@@ -1,40 +1,40 @@
 """`OpenAICompatible`: a model behind an HTTP interface."""
 
 import asyncio
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.options import gathers
 from eval_toolkit._internal.redaction import redact_secrets
 from eval_toolkit.errors import InvalidInputError, ModelError
 from eval_toolkit.models.messages import Message, Role
-from eval_toolkit.models.openai_compatible.endpoint import (
-    Address,
-    Endpoint,
-    Reply,
-    Totals,
-    run_all,
+from eval_toolkit.models.openai_compatible.addresses import Address, addresses_of
+from eval_toolkit.models.openai_compatible.api import Api
+from eval_toolkit.models.openai_compatible.endpoint import Endpoint, run_all
+from eval_toolkit.models.openai_compatible.fleet import Fleet
+from eval_toolkit.models.openai_compatible.http_model import (
+    LIMITS,
+    HttpModel,
+    LimitOptions,
+    key_for,
+    model_name,
+    n_alternatives,
 )
-from eval_toolkit.models.openai_compatible.limits import Budget
 from eval_toolkit.models.openai_compatible.moves import served_model
-from eval_toolkit.models.openai_compatible.retries import RetryRule
+from eval_toolkit.models.openai_compatible.usage import Totals
 from eval_toolkit.models.openai_compatible.wire import (
     MAX_STOPS_OPENAI,
     WAYS,
     Dialect,
     Generated,
-    read_chat,
     read_text,
 )
-from eval_toolkit.models.prices import checked_prices
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest, Prompt
 from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 from eval_toolkit.models.servers import the_server
-from eval_toolkit.plugins import refuse_address
 
 if TYPE_CHECKING:  # not needed for generation
     from eval_toolkit.models.openai_compatible.report import EndpointReport
@@ -43,21 +43,21 @@ if TYPE_CHECKING:  # not needed for generation
     from eval_toolkit.models.openai_compatible.single import SingleTokens
 
 _DEFAULT_KEY = "OPENAI_API_KEY"
-_GUESS_TOKENS = 256
-"""Estimated tokens of an answer without a limit, for the budget until the server counts them."""
 
 
-class _ServerOptions(TypedDict, total=False):
+class Prepared(NamedTuple):
+    """A request for text, ready to be sent."""
+
+    path: str
+    body: bytes
+    read: Callable[[Mapping[str, Any]], Generated]
+    cue: str = ""
+
+
+class _ServerOptions(LimitOptions, total=False):
     """Options for request limits, retries and server capabilities."""
 
-    concurrency: int
-    timeout_s: float
-    max_tries: int
-    retry_wait_s: float
-    total_timeout_s: float
-    requests_per_minute: float | None
-    tokens_per_minute: float | None
-    adaptive: bool
+    stream: bool
     loglikelihood: str
     start_text: str
     completions_for_text: bool
@@ -67,16 +67,17 @@ class _ServerOptions(TypedDict, total=False):
     top_logprobs: int | None
 
 
-class OpenAICompatible:
+class OpenAICompatible(HttpModel):
     """Model behind an OpenAI-compatible server: OpenAI, vLLM, llama.cpp or a gateway.
 
     Parameters
     ----------
     model : str
         Name of the model on the server.
-    base_url : str, optional
+    base_url : str or sequence of str, optional
         Address including ``/v1``, which is tried if the address has no path. It must not contain a
-        password or key. By default the one in the environment variable OPENAI_BASE_URL, else
+        password or key. Of several addresses of the same model, each request goes to the least
+        loaded one that is there; the limits apply to each of them. By default the one in the environment variable OPENAI_BASE_URL, else
         OpenAI's own; in a command, that of ``--base-url``.
     api_key_env : str, optional
         Environment variable with the key; it must be set if given. By default OPENAI_API_KEY for
@@ -92,7 +93,7 @@ class OpenAICompatible:
         Maximum number of concurrent requests; with ``adaptive`` fewer while the server is
         overloaded.
     timeout_s : float, default 60
-        Timeout of one try in seconds.
+        Timeout of one try in seconds; with ``stream``, of the wait for the next part of an answer.
     max_tries : int, default 5
         Maximum number of tries of one request; ``Retry-After`` is respected.
     retry_wait_s : float, default 0.5
@@ -107,6 +108,9 @@ class OpenAICompatible:
         where they differ, in any currency.
     adaptive : bool, default True
         Whether to halve the concurrency on 429 and timeouts and increase it again.
+    stream : bool, default False
+        Whether answers are streamed. They are the same; ``usage.first_token_s`` is recorded, and
+        long answers need no long timeout.
     loglikelihood : {"auto", "echo", "prompt_logprobs", "force", "off"}
         Method for log-likelihoods; each is verified before use. "auto" takes the first that is
         right, and scores choices of one token each by one request for the next token.
@@ -151,14 +155,8 @@ class OpenAICompatible:
 
     @gathers(
         _ServerOptions,
-        concurrency=64,
-        timeout_s=60.0,
-        max_tries=5,
-        retry_wait_s=0.5,
-        total_timeout_s=600.0,
-        requests_per_minute=None,
-        tokens_per_minute=None,
-        adaptive=True,
+        **LIMITS,
+        stream=False,
         loglikelihood="auto",
         start_text="",
         completions_for_text=True,
@@ -171,7 +169,7 @@ class OpenAICompatible:
         self,
         model: str,
         *,
-        base_url: str | None = None,
+        base_url: str | Sequence[str] | None = None,
         api_key_env: str | None = None,
         headers_env: Mapping[str, str] | None = None,
         name: str | None = None,
@@ -180,27 +178,30 @@ class OpenAICompatible:
         extra_body: Mapping[str, Any] | None = None,
         **server: Unpack[_ServerOptions],
     ) -> None:
-        if not isinstance(model, str) or not model.strip():
-            raise InvalidInputError(f"`model` is {model!r}; it must be the name used by the server")
         secrets = {"api_key_env": api_key_env, "headers_env": headers_env}
-        server_named = the_server()
         if base_url is None:
-            base_url, api_key_env = server_named.address(model, api_key_env)
-        if prices is None and server_named.prices is not None:
-            prices = server_named.prices.of(model)
-        spending = server_named.spending
-        if prices is None and spending is not None and spending.max_cost is not None:
-            raise InvalidInputError(
-                f"`max_cost` needs the prices of openai:{model}; add them to the file of prices"
-            )
-        address = Address.read(base_url)
-        refuse_address(address.base, secrets)
-        self._name = name or model
-        self._concurrency = validation.integer(server["concurrency"], "concurrency", low=1)
+            base_url, api_key_env = the_server().address(model_name(model), api_key_env)
+        urls = addresses_of(base_url)
+        self._fleet: Fleet[OpenAICompatible] | None = None
+        if len(urls) > 1:
+            alike: dict[str, Any] = {**secrets, "name": name, "model_id": model_id}
+            alike |= {"prices": prices, "extra_body": extra_body, **server}
+            each = [OpenAICompatible(model, base_url=url, **alike) for url in urls]
+            self._fleet = Fleet(each, model, is_vouched=model_id is not None)
+        address = Address.read(urls[0])
+        by_default = _DEFAULT_KEY if address.is_openai_by_https else None
+        key_env = key_for(address, api_key_env, secrets=secrets, by_default=by_default)
+        super().__init__(
+            model_name(model),
+            address,
+            Api(key_env, headers_env),
+            name=name,
+            prices=prices,
+            limits=server,
+        )
         self._ways = _ways(server["loglikelihood"])
         self._start_text = server["start_text"]
         self._completions_for_text = server["completions_for_text"]
-        tops = server["top_logprobs"]
         self._dialect = Dialect(
             model,
             server["max_tokens_field"]
@@ -209,52 +210,47 @@ class OpenAICompatible:
             validation.integer(server["default_max_tokens"], "default_max_tokens", low=1),
             MAX_STOPS_OPENAI if address.is_openai else None,
             dict(extra_body or {}),
-            None if tops is None else validation.integer(tops, "top_logprobs", low=1),
-        )
-        self._endpoint = Endpoint(
-            address,
-            key_env=_key_env(api_key_env) or (_DEFAULT_KEY if address.is_openai_by_https else None),
-            headers_env=headers_env or {},
-            concurrency=self._concurrency,
-            adaptive=server["adaptive"],
-            timeout_s=_positive(server["timeout_s"], "timeout_s"),
-            rule=RetryRule(
-                validation.integer(server["max_tries"], "max_tries", low=1),
-                validation.number(server["retry_wait_s"], "retry_wait_s", low=0.0),
-                total_s=_positive(server["total_timeout_s"], "total_timeout_s"),
-            ),
-            budgets=(
-                _budget(server["requests_per_minute"], "requests_per_minute"),
-                _budget(server["tokens_per_minute"], "tokens_per_minute"),
-            ),
-            prices=_prices(prices),
-            spending=spending,
+            n_alternatives(server["top_logprobs"]),
+            server["stream"],
         )
         self._identity = None if model_id is None else f"id:{model_id}"
-        self._has_prices = prices is not None
-        self._base_url = base_url
-        server_named.tell(self._endpoint.goes_to(model))
+        self._base_url = urls[0] if len(urls) == 1 else urls
         self._single: SingleTokens | None = None
 
     @property
-    def name(self) -> str:
-        """Name in tables and run folders."""
-        return self._name
-
-    @property
-    def concurrency(self) -> int:
-        """Maximum number of concurrent requests."""
-        return self._concurrency
-
-    @property
-    def base_url(self) -> str:
-        """Address of the server, as given."""
+    def base_url(self) -> str | tuple[str, ...]:
+        """Address of the server as given, or addresses of several."""
         return self._base_url
 
     @property
-    def api_key_env(self) -> str | None:
-        """Environment variable with the key."""
-        return self._endpoint.key_env
+    def endpoint(self) -> Endpoint:
+        """The server; of several, the first."""
+        return self._endpoint
+
+    @property
+    def concurrency(self) -> int:
+        """Maximum number of concurrent requests, at all servers together."""
+        return self._concurrency * (1 if self._fleet is None else len(self._fleet.models))
+
+    def totals(self) -> Totals:
+        """Return total requests and usage so far, and the current concurrency."""
+        return super().totals() if self._fleet is None else self._fleet.totals()
+
+    def by_address(self) -> list[dict[str, Any]]:
+        """Return the requests, answers and failures of each of several servers."""
+        return [] if self._fleet is None else self._fleet.by_address()
+
+    async def aclose(self) -> None:
+        """Close the connections; later requests open new ones."""
+        await super().aclose()
+        if self._fleet is not None:
+            await self._fleet.aclose()
+
+    @property
+    def _shown(self) -> str:
+        if self._fleet is None:
+            return self._endpoint.address.shown
+        return ", ".join(sorted(model.endpoint.address.shown for model in self._fleet.models))
 
     @property
     def default_max_tokens(self) -> int | None:
@@ -262,9 +258,9 @@ class OpenAICompatible:
         return self._dialect.default_max_tokens if self._completions_for_text else None
 
     @property
-    def prices(self) -> tuple[float, ...] | None:
-        """Prices per million tokens, as given, or None."""
-        return self._endpoint.prices if self._has_prices else None
+    def streams(self) -> bool:
+        """Whether answers are streamed."""
+        return self._dialect.stream
 
     @cached_property
     def _server(self) -> "Server":
@@ -273,14 +269,14 @@ class OpenAICompatible:
         return Server(self._endpoint, self._dialect)
 
     def __repr__(self) -> str:
-        return f"OpenAICompatible({self._dialect.model!r}, {self._endpoint.address.shown!r})"
+        return f"OpenAICompatible({self._dialect.model!r}, {self._shown!r})"
 
     def describe(self) -> dict[str, Any]:
         """Return all settings that may change the answers, without key and speed settings."""
         return {
             "kind": "openai_compatible",
             "model": self._dialect.model,
-            "base_url": self._identity or self._endpoint.address.shown,
+            "base_url": self._identity or self._shown,
             "prefill": self._dialect.prefill,
             "completions_for_text": self._completions_for_text,
             "default_max_tokens": self._dialect.default_max_tokens,
@@ -296,16 +292,10 @@ class OpenAICompatible:
 
     async def served(self) -> dict[str, Any] | None:
         """Return what the server says about the model in its list of models; None if nothing."""
+        if self._fleet is not None:
+            found = await self._fleet.served()
+            return None if found is None else dict(found)
         return await served_model(self._endpoint, self._dialect.model)
-
-    def totals(self) -> Totals:
-        """Return total requests and usage so far, and the current concurrency."""
-        return self._endpoint.totals()
-
-    @property
-    def own_temperature(self) -> bool:
-        """Whether the server has a temperature of its own; it is sent only if asked for."""
-        return True
 
     @property
     def reads_prompts_again(self) -> bool:
@@ -318,40 +308,19 @@ class OpenAICompatible:
         Texts are sent to ``/completions``, conversations to ``/chat/completions``. Token counts are
         None if the server reports none. Raises `ModelError` if all tries fail.
         """
-        prompt, cue = request.prompt, ""
-        if isinstance(prompt, str) and self._completions_for_text:
-            path, body, read = "completions", self._dialect.text_body(request, prompt), read_text
-        else:
-            messages = (Message(Role.USER, prompt),) if isinstance(prompt, str) else prompt
-            cue = messages[-1].content if messages[-1].role is Role.ASSISTANT else ""
-            path, body = "chat/completions", self._dialect.chat_body(request, messages)
-            read = read_chat
-        n_tokens = 0
-        if self._endpoint.counts_tokens:
-            n_tokens = len(body) // 4 + (request.max_tokens or _GUESS_TOKENS)
-        reply = await self._endpoint.ask(path, body, read, n_tokens=n_tokens)
-        generated = reply.value
-        if cue:
-            generated = generated.without_cue(cue)
-        if request.stop:
-            generated = generated.cut_at(request.stop)
-        return self._completion(generated, reply)
+        if self._fleet is not None:
+            return await self._fleet.ask(lambda one: one.generate(request))
+        path, body, read, cue = self._prepared(request)
+        return await self._asked(request, path, body, read, cue=cue)
 
-    def _completion(self, generated: Generated, reply: Reply[Any]) -> RawCompletion:
-        given, made, cached, _ = reply.tokens
-        cost = self._endpoint.cost(*reply.tokens)
-        return RawCompletion(
-            generated.text,
-            prompt_tokens=given,
-            completion_tokens=made,
-            finish_reason=generated.finish_reason,
-            reasoning=generated.reasoning,
-            reasoning_tokens=generated.reasoning_tokens,
-            top_logprobs=None if self._dialect.top_logprobs is None else generated.tops,
-            usage=Usage(
-                given or 0, made or 0, cost, reply.latency_s, reply.tries, cached_tokens=cached
-            ),
-        )
+    def _prepared(self, request: GenerateRequest) -> Prepared:
+        prompt = request.prompt
+        if isinstance(prompt, str) and self._completions_for_text:
+            return Prepared("completions", self._dialect.text_body(request, prompt), read_text)
+        messages = (Message(Role.USER, prompt),) if isinstance(prompt, str) else prompt
+        cue = messages[-1].content if messages[-1].role is Role.ASSISTANT else ""
+        body = self._dialect.chat_body(request, messages)
+        return Prepared("chat/completions", body, self._dialect.read_chat, cue)
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
         """Score continuations with a verified method.
@@ -373,6 +342,8 @@ class OpenAICompatible:
         ModelError
             With kind "unsupported" if no scoring method passes verification, else as in `generate`.
         """
+        if self._fleet is not None:
+            return await self._fleet.ask(lambda one: one.loglikelihood(request))
         from eval_toolkit.models.openai_compatible.scoring import Work
 
         scoring = await self._proven()
@@ -486,7 +457,11 @@ class OpenAICompatible:
         ------
         ModelError
             If the server cannot be reached or requires a key.
+        InvalidInputError
+            If the model has several addresses.
         """
+        if self._fleet is not None:
+            raise InvalidInputError("one address is checked at a time; pass one `base_url`")
         from eval_toolkit.models.openai_compatible.report import examine
 
         return await examine(self._server, self.generate, self._ways)
@@ -494,10 +469,6 @@ class OpenAICompatible:
     def check_sync(self) -> "EndpointReport":
         """Same as `check`, for use outside of an event loop."""
         return asyncio.run(self.check())
-
-    async def aclose(self) -> None:
-        """Close the connections; later requests open new ones."""
-        await self._endpoint.aclose()
 
 
 def _ways(loglikelihood: str) -> tuple[str, ...]:
@@ -508,24 +479,3 @@ def _ways(loglikelihood: str) -> tuple[str, ...]:
 def _prefill(prefill: str) -> str:
     validation.choice(prefill, "prefill", ("auto", "message", "vllm", "user"))
     return "message" if prefill == "auto" else prefill
-
-
-def _key_env(name: str | None) -> str | None:
-    if name is not None and not os.environ.get(name, "").strip():
-        raise InvalidInputError(
-            f"`api_key_env`: the environment variable {redact_secrets(name)} is not set; it must "
-            "contain the key"
-        )
-    return name
-
-
-def _positive(value: float, name: str) -> float:
-    return validation.number(value, name, low=0.0, include_low=False)
-
-
-def _budget(per_minute: float | None, name: str) -> Budget | None:
-    return None if per_minute is None else Budget(validation.number(per_minute, name, low=1.0))
-
-
-def _prices(prices: tuple[float, ...] | None) -> tuple[float, ...]:
-    return (0.0, 0.0) if prices is None else checked_prices(prices, "`prices`")

@@ -10,10 +10,22 @@ from eval_toolkit.models.openai_compatible.endpoint import Endpoint
 _WITHIN_S = 10.0
 _OF_THE_SERVER = frozenset({"created", "permission", "owned_by", "object"})
 """Fields that differ between servers of one model, or between two requests."""
+_NO_LIST = (404, 405, 501)
 
 
 async def served_model(endpoint: Endpoint, model: str) -> dict[str, Any] | None:
     """Return the entry of a model in the server's list, without fields about the server."""
+    try:
+        return await listed_model(endpoint, model)
+    except ModelError:
+        return None
+
+
+async def listed_model(endpoint: Endpoint, model: str) -> dict[str, Any] | None:
+    """Return the same; None if the server lists no such model, or nothing.
+
+    Raises `ModelError` if the server cannot be reached or refuses to answer.
+    """
 
     def read(payload: Mapping[str, Any]) -> dict[str, Any] | None:
         listed = payload.get("data")
@@ -26,5 +38,12 @@ async def served_model(endpoint: Endpoint, model: str) -> dict[str, Any] | None:
     try:
         async with asyncio.timeout(_WITHIN_S):
             return (await endpoint.ask_once("models", read)).value
-    except (ModelError, TimeoutError):
-        return None
+    except TimeoutError:
+        raise ModelError(
+            f"{endpoint.address.shown} did not list its models within {_WITHIN_S:g} s",
+            kind="connection",
+        ) from None
+    except ModelError as error:
+        if error.status in _NO_LIST or error.kind in ("garbled", "bad_request"):
+            return None
+        raise

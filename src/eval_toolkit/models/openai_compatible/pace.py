@@ -15,6 +15,8 @@ _SLOWEST = 1.0 / 60.0
 """Lowest rate; a server that accepts less has to say so."""
 _RESERVE = 0.1
 """Share of a server's bucket that is not spent ahead of the rate."""
+_RUNS = 8
+"""Number of refusals that tell whether they depend on the rate."""
 _LATE_S = 0.1
 """Delay of the event loop that is made up for."""
 
@@ -26,6 +28,9 @@ class Pace:
     divided by the time, are the rate at which it fills; less if the bucket was full in between.
     From then on requests start at this rate and a quarter of what was refused above it. The rate
     grows with each request, in the end so slowly that about one in `_SURE` is refused.
+
+    Some servers refuse whatever the rate, such as those whose quota others use, too. If lower rates
+    are refused as often as higher ones, the rate grows until refusals become more frequent.
 
     Times are those of the event loop, in seconds.
 
@@ -44,7 +49,8 @@ class Pace:
     """
 
     __slots__ = (
-        *("_closed_until", "_first", "_left", "_marks", "_n", "_next", "_pause", "_step", "rate"),
+        *("_closed_until", "_first", "_left", "_marks", "_n", "_next", "_pause", "_runs", "_step"),
+        *("_usual", "rate"),
     )
 
     def __init__(self, first_wait_s: float) -> None:
@@ -57,6 +63,10 @@ class Pace:
         self._closed_until = self._next = float("-inf")
         self._left = 0
         """Number of requests that the server's headers still allow, whatever the rate."""
+        self._runs: deque[tuple[float, int]] = deque(maxlen=_RUNS)
+        """Rate and number of accepted requests before each of the last refusals."""
+        self._usual: float | None = None
+        """Requests accepted between refusals that do not depend on the rate; None if they do."""
         self._step: float | None = None
         """Growth of the rate with each request; None until a second refusal."""
         self.rate: float | None = None
@@ -92,7 +102,8 @@ class Pace:
             faster = (1.5 + accepted / 16.0) * accepted / (now - then)
             self.rate = max(self.rate, faster)
         else:
-            self.rate += self._step if self._n - n < 3 * _SURE else 0.02 * self.rate
+            fast = self._usual is not None or self._n - n >= 3 * _SURE
+            self.rate += 0.02 * self.rate if fast else self._step
         self._next = max(self._next, now - _LATE_S) + 1.0 / self.rate
 
     def accept(
@@ -131,6 +142,11 @@ class Pace:
         """Estimate the rate at a refusal."""
         while len(self._marks) > 1 and self._n - self._marks[1][1] >= _SURE:
             self._marks.popleft()
+        if self.rate is not None and self._marks:
+            self._runs.append((self.rate, self._n - self._marks[-1][1]))
+        if self._is_unrelated():
+            self._marks.append((now, self._n))
+            return
         if self.rate is None:
             self.rate = 1.0 / min(max(wait_s or 2.0 * self._pause, 0.001), _LONGEST_S)
         elif self._marks and self._n == self._marks[-1][1]:
@@ -143,6 +159,23 @@ class Pace:
             refused, self.rate = self.rate, mean + (self.rate - mean) / 4.0
             self._step = max((refused - self.rate) / (4.0 * n), self._slowest(3 * n))
         self._marks.append((now, self._n))
+
+    def _is_unrelated(self) -> bool:
+        """Return whether the last refusals came as often at low rates as at high ones."""
+        runs = sorted(self._runs)
+        if len(runs) < _RUNS:
+            return self._usual is not None
+        low, high = (
+            sum(n for _, n in half) / len(half) for half in (runs[: _RUNS // 2], runs[_RUNS // 2 :])
+        )
+        if self._usual is not None:
+            if low + high < self._usual:  # twice as often as before
+                self._usual = None
+                self._runs.clear()
+        elif runs[-1][0] > 1.5 * runs[0][0] and low < 1.5 * high and low + high >= 4.0:
+            self._usual = (low + high) / 2.0
+            self._runs.clear()
+        return self._usual is not None
 
     def _slowest(self, n: int) -> float:
         """Return the growth after which one in n requests is refused."""

@@ -8,6 +8,10 @@ from eval_toolkit.errors import ModelError
 REFUSED = 429
 _OVERLOADED = frozenset({429, 503, 529})
 """Statuses of a server that asks for fewer requests."""
+_LEAST_REFUSALS = 5
+"""Refusals of a request before it can be refused for another reason than the rate."""
+_OTHERS = 3
+"""Refusals in a row up to which they may be about single requests."""
 _GONE = frozenset({502, 503, 504, 529})
 """Statuses of a gateway whose server is gone."""
 
@@ -43,13 +47,19 @@ class Failures:
         Limits on the retries.
     now : float
         Time of the first failure.
+    n_answers : int
+        Number of answers to other requests at that time.
     """
 
-    __slots__ = ("_rule", "_used", "before", "last", "n", "n_outages", "since", "spared")
+    __slots__ = (
+        *("_n_answers", "_n_refused", "_rule", "_used", "before", "last", "n", "n_outages"),
+        *("since", "spared"),
+    )
 
-    def __init__(self, rule: RetryRule, now: float) -> None:
+    def __init__(self, rule: RetryRule, now: float, n_answers: int) -> None:
         self._rule = rule
-        self._used = 0
+        self._used = self._n_refused = 0
+        self._n_answers = n_answers
         self.since = self.last = self.before = now
         """Times of the first failure, the last one, and the one before it."""
         self.n = 0
@@ -58,16 +68,33 @@ class Failures:
         self.spared = False
         """Whether the last failure counted as no try: the gate is closed for all requests."""
 
-    def pause(self, error: Exception, now: float, patience_s: float) -> float | None:
+    def place(self, n_in_row: int) -> int | None:
+        """Return the place of the next try in the queue; None for the end.
+
+        A request that was refused lets the others pass, since they may be accepted; not if the
+        server has refused the last ``n_in_row`` requests, whoever sent them.
+        """
+        return None if self._n_refused and n_in_row <= _OTHERS else 0
+
+    def pause(
+        self, error: Exception, now: float, patience_s: float, n_answers: int
+    ) -> float | None:
         """Return the seconds until the next try; None if there is none.
 
-        A refusal (429) after which all requests wait uses up no try.
+        A refusal (429) after which all requests wait uses up no try. ``n_answers`` is the number of
+        answers to other requests: if many passed while this one was refused at every try, its
+        refusal is not about the rate.
         """
         rule = self._rule
         self.n += 1
         self.before, self.last = self.last, now
         asked: float | None = getattr(error, "wait_s", None)
         refused = getattr(error, "status", None) == REFUSED
+        self._n_refused += refused
+        most = max(rule.max_tries, _LEAST_REFUSALS)
+        if self._n_refused >= most and n_answers - self._n_answers >= 2 * most:
+            self.spared = False
+            return None
         self.spared = refused and (rule.first_wait_s if asked is None else asked) > 0.0
         self._used += not self.spared
         within = max(rule.total_s, patience_s) if self.spared else rule.total_s
@@ -86,7 +113,7 @@ class Failures:
     def restart(self, now: float) -> None:
         """Start anew after an outage."""
         self.n_outages += 1
-        self._used, self.since, self.last = 0, now, now
+        self._used, self._n_refused, self.since, self.last = 0, 0, now, now
 
     def final(self, error: ModelError) -> ModelError:
         """Return the last failure, with the number of tries."""

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.messages import Role
-from eval_toolkit.models.openai_compatible.endpoint import Endpoint, Reply, run_all
+from eval_toolkit.models.openai_compatible.endpoint import Endpoint, run_all
 from eval_toolkit.models.openai_compatible.scored import (
     NextToken,
     Ruler,
@@ -21,6 +21,7 @@ from eval_toolkit.models.openai_compatible.scored import (
     read_next_token,
     read_prompt_logprobs,
 )
+from eval_toolkit.models.openai_compatible.usage import Reply
 from eval_toolkit.models.openai_compatible.wire import Dialect, garbled
 
 T = TypeVar("T")

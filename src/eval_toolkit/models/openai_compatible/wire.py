@@ -1,10 +1,10 @@
 """JSON bodies and answers of generation requests."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from eval_toolkit._internal.json_writing import json_writer
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models._tokens import stop_position
 from eval_toolkit.models.messages import Message, Role
@@ -13,6 +13,7 @@ from eval_toolkit.models.requests import GenerateRequest
 MAX_STOPS_OPENAI = 4
 WAYS = ("echo", "prompt_logprobs", "force")
 """Scoring methods for log-likelihoods, in order of preference."""
+_to_json = json_writer()
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 """Fields in which servers return reasoning."""
 
@@ -30,9 +31,14 @@ class Dialect:
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     top_logprobs: int | None = None
     """Number of the likeliest tokens to ask for with each token of a chat answer."""
+    stream: bool = False
 
     def chat_body(self, request: GenerateRequest, messages: Sequence[Message]) -> bytes:
         """Return the body for the chat endpoint."""
+        return self.encode(self.chat(request, messages))
+
+    def chat(self, request: GenerateRequest, messages: Sequence[Message]) -> dict[str, Any]:
+        """Return the body for the chat endpoint, without the user's fields."""
         body: dict[str, Any] = {"model": self.model, "messages": _chat(messages, self.prefill)}
         if self.prefill == "vllm" and messages[-1].role is Role.ASSISTANT:
             body["continue_final_message"] = True
@@ -46,9 +52,10 @@ class Dialect:
     def text_body(self, request: GenerateRequest, prompt: str) -> bytes:
         """Return the body for the completions endpoint."""
         tokens = request.max_tokens or self.default_max_tokens
-        return self._finish({"model": self.model, "prompt": prompt, "max_tokens": tokens}, request)
+        body = {"model": self.model, "prompt": prompt, "max_tokens": tokens}
+        return self.encode(self._finish(body, request))
 
-    def _finish(self, body: dict[str, Any], request: GenerateRequest) -> bytes:
+    def _finish(self, body: dict[str, Any], request: GenerateRequest) -> dict[str, Any]:
         if request.temperature is not None:
             body["temperature"] = request.temperature
         if request.top_p is not None:
@@ -57,25 +64,39 @@ class Dialect:
             body["stop"] = request.stop[: self.max_stops]
         if request.seed is not None:
             body["seed"] = request.seed
-        return self.encode(body)
+        if self.stream:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+        return body
+
+    def read_chat(self, payload: Mapping[str, Any]) -> "Generated":
+        """Return a chat answer, without log-probabilities that nobody asked for."""
+        found = read_chat(payload)
+        if self.top_logprobs is None:
+            found.tops = None
+        return found
 
     def encode(self, body: dict[str, Any]) -> bytes:
         """Encode a body with the user's fields; None removes a field."""
         if self.extra_body:
             merged = {**body, **self.extra_body}
             body = {name: value for name, value in merged.items() if value is not None}
-        return json.dumps(body).encode()
+        return _to_json(body).encode()
 
 
 def _chat(messages: Sequence[Message], prefill: str) -> list[dict[str, str]]:
-    shown = [{"role": message.role.value, "content": message.content} for message in messages]
-    if prefill == "user" and messages[-1].role is Role.ASSISTANT:
-        cue = shown.pop()["content"]
-        if not shown or shown[-1]["role"] != "user":
-            shown.append({"role": "user", "content": cue})
-        else:
-            shown[-1]["content"] += f"\n{cue}"
-    return shown
+    if prefill == "user":
+        messages = cue_in_user(messages)
+    return [{"role": message.role.value, "content": message.content} for message in messages]
+
+
+def cue_in_user(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return a conversation with its cue, if there is one, at the end of the user's message."""
+    *before, cue = messages
+    if cue.role is not Role.ASSISTANT:
+        return messages
+    if not before or before[-1].role is not Role.USER:
+        return [*before, Message(Role.USER, cue.content)]
+    return [*before[:-1], Message(Role.USER, f"{before[-1].content}\n{cue.content}")]
 
 
 class Generated:

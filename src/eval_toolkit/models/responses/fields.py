@@ -14,7 +14,7 @@ from eval_toolkit.models.messages import read_messages
 
 ABSENT: Any = object()
 _NEGATIVE_INFINITY = "-inf"
-"""Text for -inf, the log-probability of impossible choices, which strict JSON cannot express."""
+"""String for -inf, the log-probability of impossible choices, which strict JSON cannot express."""
 
 
 class ResponseType(StrEnum):
@@ -26,12 +26,12 @@ class ResponseType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Usage(Displayed):
-    """Resources used by an answer, which every adapter counts alike.
+    """Resources used by an answer, counted in the same way by every adapter.
 
-    ``prompt_tokens`` are all tokens that were read, prompts and scored choices, as often as they
-    were sent; ``cached_tokens`` are those of them that the server had in its cache.
-    ``completion_tokens`` are all tokens that were generated, reasoning included. An answer that was
-    scored has the tokens of its prompt alone as `RawLoglikelihood.prompt_tokens`.
+    ``prompt_tokens`` are all input tokens, of prompts and scored choices, counted each time they
+    are sent; ``cached_tokens`` are those in the server's cache. ``completion_tokens`` are all
+    generated tokens, including reasoning. `RawLoglikelihood.prompt_tokens` contains only the tokens
+    of the prompt, without the choices.
 
     Raises
     ------
@@ -55,6 +55,8 @@ class Usage(Displayed):
     """Whether the answer comes from a cache of answers."""
     cached_tokens: int = 0
     """Part of ``prompt_tokens``."""
+    first_token_s: float | None = None
+    """Seconds until the first token, if the answer was streamed."""
 
     def __post_init__(self) -> None:
         for name in ("prompt_tokens", "completion_tokens", "cached_tokens"):
@@ -64,21 +66,23 @@ class Usage(Displayed):
 
     @property
     def total_tokens(self) -> int:
-        """Total tokens of prompt and answer; cached and reasoning tokens are among them."""
+        """Total tokens of prompt and answer, including cached and reasoning tokens."""
         return self.prompt_tokens + self.completion_tokens
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types, without ``cached_tokens`` if there are none."""
+        """Return plain JSON types, without ``cached_tokens`` and ``first_token_s`` if there are none."""
         told = {name: getattr(self, name) for name in self.__slots__}
         if not self.cached_tokens:
             del told["cached_tokens"]
+        if self.first_token_s is None:
+            del told["first_token_s"]
         return told
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "Usage":
         """Return the object from its dict; unknown fields are ignored."""
         told = {name: payload[name] for name in cls.__slots__ if name in payload}
-        for name in ("cost", "latency_s", "tries", "cached"):
+        for name in ("cost", "latency_s", "tries", "cached", "first_token_s"):
             if not isinstance(told.get(name, 0), (int, float)):
                 raise InvalidTypeError(f"{name} is {told[name]!r:.80}; it must be a number")
         return cls(**told)

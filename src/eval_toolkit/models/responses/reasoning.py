@@ -53,7 +53,7 @@ class ReplyParts:
     """
 
     answer: str
-    """Text that graders see; empty if the reply ends before it."""
+    """Answer as seen by graders; empty if the reply ends before it."""
     reasoning: str = ""
     cut_off: bool = False
     """Whether the reply ends inside its reasoning, without an answer."""
@@ -62,10 +62,10 @@ class ReplyParts:
 
 
 def split_reasoning(text: str, tags: Tags = REASONING_TAGS, *, opened: bool = False) -> ReplyParts:
-    r"""Separate the reasoning in a text from the answer.
+    r"""Separate the reasoning in a reply from the answer.
 
     Tags are recognised at the beginning of a line, outside of quotation marks and fenced code. An
-    unclosed opening tag at the start of the text makes the whole text reasoning. A closing tag
+    unclosed opening tag at the start of the reply makes the whole reply reasoning. A closing tag
     without an opening one ends reasoning that the prompt began.
 
     Parameters
@@ -75,13 +75,13 @@ def split_reasoning(text: str, tags: Tags = REASONING_TAGS, *, opened: bool = Fa
     tags : sequence of (str, str)
         Opening and closing tags, ignoring case. Without tags nothing is reasoning.
     opened : bool, default False
-        Whether the prompt ends with an opening tag, so that the text starts inside the reasoning.
+        Whether the prompt ends with an opening tag, so that the reply starts inside the reasoning.
 
     Returns
     -------
     ReplyParts
         Reply with its answer stripped of leading blank lines; without reasoning, the unchanged
-        text.
+        reply.
 
     Raises
     ------
@@ -99,8 +99,7 @@ def split_reasoning(text: str, tags: Tags = REASONING_TAGS, *, opened: bool = Fa
     bare = _BARE_CHANNELS.fullmatch(text) if given == REASONING_TAGS else None
     if bare is not None:
         return _parts(bare[2], [bare[1]])
-    lowered = text.casefold()
-    if not any(tag.casefold() in lowered for pair in given for tag in pair):
+    if not _has_tag(text.casefold(), given):
         return ReplyParts("", text.strip(), True, None) if opened else ReplyParts(text)
     reasoning: list[str] = []
     kept: list[str] = []
@@ -129,6 +128,31 @@ def split_reasoning(text: str, tags: Tags = REASONING_TAGS, *, opened: bool = Fa
     if opened and not at:
         return ReplyParts("", text.strip(), True, None)
     return _parts(rest, reasoning) if at else ReplyParts(text)
+
+
+def _has_tag(lowered: str, tags: Tags) -> bool:
+    """Return whether a text in lower case contains one of the tags."""
+    starts, wanted = _lowered(tags)
+    return any(map(lowered.__contains__, starts)) and any(map(lowered.__contains__, wanted))
+
+
+def ends_with_opening(lowered: str, tags: Tags) -> bool:
+    """Return whether a text in lower case ends with an opening tag.
+
+    Examples
+    --------
+    >>> ends_with_opening("so: <think>", REASONING_TAGS), ends_with_opening("so:", ())
+    (True, False)
+    """
+    _, wanted = _lowered(checked_tags(tags))
+    return lowered.endswith(wanted[::2])
+
+
+@lru_cache(maxsize=64)
+def _lowered(tags: tuple[tuple[str, str], ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the first characters of tags, of which few texts have any, and the tags."""
+    wanted = tuple(tag.casefold() for pair in tags for tag in pair)
+    return frozenset(tag[0] for tag in wanted), wanted
 
 
 def checked_tags(tags: Any) -> tuple[tuple[str, str], ...]:

@@ -35,12 +35,12 @@ def _truth(given: Any) -> str | tuple[str, ...] | None:
 
 
 class Completion(_Answered):
-    """Sample with the text of the model, the input of completion graders.
+    """Sample with the model's answer, the input of completion graders.
 
     Parameters
     ----------
     completion : str
-        Text after the task's post-processing; also named ``completion_text``.
+        Answer after the task's post-processing; also named ``completion_text``.
     id : str
         Unit id of the sample.
     subject : str
@@ -61,11 +61,11 @@ class Completion(_Answered):
     finish_reason : str, optional
         As in `RawCompletion`.
     context : object
-        Further context from the task for graders.
+        Additional context from the task for graders.
     usage : Usage
         Resources used.
     error : ErrorInfo, optional
-        Reason why there is no text; graders are then not called.
+        Reason why there is no answer; graders are then not called.
     reasoning : str
         Reasoning of the model, which is not part of the answer.
     cut_off : bool, default False
@@ -170,7 +170,7 @@ class Completion(_Answered):
 
     @property
     def all_but_first_user_instruction(self) -> str:
-        """Further user messages, joined by blank lines."""
+        """All user messages except the first, joined by blank lines."""
         return "\n\n".join(self._said_by(Role.USER)[1:])
 
     @property
@@ -180,7 +180,7 @@ class Completion(_Answered):
 
     @property
     def sanitized_completion(self) -> str:
-        """The text with ``<|…|>`` broken up, so that it is not parsed as a control token."""
+        """The answer with ``<|…|>`` broken up, so that it is not parsed as a control token."""
         return self.completion.replace("<|", "< |").replace("|>", "| >")
 
 

@@ -1,4 +1,4 @@
-"""Execution of many requests, with a journal from which a run resumes."""
+"""Execution of many requests, with a journal for resuming."""
 
 from typing import TYPE_CHECKING
 

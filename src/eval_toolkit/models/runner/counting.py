@@ -14,13 +14,13 @@ CUT_REASONS = {
     "max_tokens": "at the token limit",
     "content_filter": "by a content filter",
 }
-"""Finish reasons of answers that are not whole."""
+"""Finish reasons of truncated answers."""
 _NOTED = 0.01
-"""Share of cut answers from which on there is a note."""
+"""Minimum share of truncated answers for a note."""
 
 
 def cut_answers(outcomes: Iterable[JobResult]) -> dict[str, int]:
-    """Return the number of answers that are not whole, by finish reason, and of empty ones.
+    """Return the number of truncated answers by finish reason, and of empty answers.
 
     Examples
     --------
@@ -41,12 +41,13 @@ def cut_answers(outcomes: Iterable[JobResult]) -> dict[str, int]:
 
 
 def cut_notes(cut: Mapping[str, int], total: int) -> list[str]:
-    """Return a note on answers that are not whole, if there are more than 1 %.
+    """Return a note on truncated answers, if there are more than 1 %.
 
     Examples
     --------
     >>> cut_notes({"length": 5, "empty": 2}, 100)
-    ['5 of 100 answers were cut: 5 at the token limit; 2 are empty and graded as such; raise max_tokens']
+    ['5 of 100 answers were truncated: 5 at the token limit; 2 are empty and graded as such; raise
+    max_tokens']
     """
     n = sum(number for name, number in cut.items() if name != "empty")
     if n <= _NOTED * total:
@@ -54,7 +55,7 @@ def cut_notes(cut: Mapping[str, int], total: int) -> list[str]:
     how = ", ".join(f"{cut[name]:,} {said}" for name, said in CUT_REASONS.items() if name in cut)
     empty = f"; {cut['empty']:,} are empty and graded as such" if "empty" in cut else ""
     advice = "" if set(cut) <= {"content_filter", "empty"} else "; raise max_tokens"
-    return [f"{n:,} of {total:,} answers were cut: {how}{empty}{advice}"]
+    return [f"{n:,} of {total:,} answers were truncated: {how}{empty}{advice}"]
 
 
 def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dict[str, Any]:
@@ -72,7 +73,8 @@ def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dic
     """
     new = [outcome for outcome in outcomes if not outcome.reused]
     asked = [one for one in new if one.response is None or not one.response.usage.cached]
-    usage, usage_now = _usage(outcomes, tags), _usage(asked, tags)
+    usage = _usage(outcomes, tags)
+    usage_now = dict(usage) if len(asked) == len(outcomes) else _usage(asked, tags)
     if not usage["cost"]:
         usage["cost"] = usage_now["cost"] = None
     return {

@@ -37,7 +37,7 @@ _ABOUT_THE_PROMPT = frozenset({"too_long", "refused"})
 """Kinds of failures caused by the prompt, not by the model."""
 _BEGIN_WITHIN_S = 5.0
 _END_WITHIN_S = 5.0
-"""Seconds that an interrupted run waits for requests under way, which may have been paid for."""
+"""Seconds that an interrupted run waits for requests in flight, which may already be billed."""
 _BREATHE_EVERY = 64
 """Number of requests between yields to the event loop, so that a run can be cancelled."""
 
@@ -65,7 +65,7 @@ def run_jobs(
         Journal that receives every outcome, and is closed at the end. Its answers are reused;
         errors are retried.
     finished : mapping of key to Entry, optional
-        Further answers that need no request: `read_entries` of an earlier run.
+        Additional answers that need no request: `read_entries` of an earlier run.
     concurrency : int, optional
         Maximum number of concurrent requests; by default that recommended by the model, else 16.
     on_progress : callable, optional
@@ -74,8 +74,8 @@ def run_jobs(
         Number of consecutive failures after which requests stop; None for no limit. Failures caused
         by the prompt (too long, refused) do not count.
     patience_s : float or None, default 0
-        Seconds for which a server that is away, or refuses everything, is waited for before
-        requests stop; None for 30 minutes once it has answered, and 0 before.
+        Seconds to wait for a server that is unavailable or refuses every request; None for 30
+        minutes once it has answered, and 0 before.
 
     Returns
     -------
@@ -141,7 +141,7 @@ async def run_jobs_async(
     jobs, model, journal, finished, concurrency, on_progress, give_up_after, patience_s
         As in `run_jobs`.
     close_model : bool, default True
-        Whether to close the model; False leaves it open for further calls in the same loop.
+        Whether to close the model; False leaves it open for later calls in the same loop.
 
     Returns
     -------

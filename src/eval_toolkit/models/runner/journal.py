@@ -118,7 +118,7 @@ class Entry:
 
 
 class Entries(dict[Key, Entry]):
-    """Finished requests by key, with further information from the journal."""
+    """Finished requests by key, with additional information from the journal."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ class Journal:
     def read(self) -> Entries:
         """Return the finished requests; for each key the last one.
 
-        The entries are empty if there is no file. Another file, or a later version, is an
+        The entries are empty if there is no file. Another file, or a later version, raises
         `ArtifactError`.
         """
         entries = Entries()
@@ -265,14 +265,13 @@ class Journal:
 
 def _write_whole(file: int, data: bytes) -> None:
     """Write all bytes, or truncate the file and raise."""
-    start = os.fstat(file).st_size
     left = memoryview(data)
     try:
         while left:
             left = left[os.write(file, left) :]
     except BaseException:
         with contextlib.suppress(OSError):
-            os.ftruncate(file, start)
+            os.ftruncate(file, os.fstat(file).st_size - (len(data) - len(left)))
         raise
 
 

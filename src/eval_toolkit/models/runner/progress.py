@@ -38,9 +38,9 @@ class Progress:
     rate: float = 0.0
     """Requests per second over the last seconds, without reused answers."""
     away_since: datetime | None = None
-    """Time since which the server is away; None if it is not."""
+    """Time at which the server became unavailable; None if it is available."""
     stopping: bool = False
-    """Whether the run was interrupted and only waits for requests under way."""
+    """Whether the run was interrupted and only waits for requests in flight."""
 
     @property
     def eta_s(self) -> float | None:

@@ -164,7 +164,7 @@ def _outcome(entry: Entry, request: Request, row: int) -> JobResult:
 
 
 def _taken_apart(request: Request) -> tuple[str, str, dict[str, Any]]:
-    """Split a request into kind, prompt (as JSON if it is not plain text) and parameters."""
+    """Split a request into kind, prompt (as JSON if it is not a string) and parameters."""
     params = request.to_dict()
     kind, prompt = params.pop("kind"), params.pop("prompt")
     # By default the temperature is 0; None is the server's own.

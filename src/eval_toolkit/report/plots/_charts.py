@@ -46,7 +46,7 @@ def altair() -> Any:
 
 
 def clean(text: object, *, limit: int = MAX_TEXT) -> str:
-    r"""Return text on one line, without control characters, of at most ``limit`` characters.
+    r"""Return a string on one line without control characters, cut to ``limit`` characters.
 
     Examples
     --------

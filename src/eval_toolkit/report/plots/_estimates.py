@@ -38,7 +38,7 @@ class Estimate:
         return self.low is not None and self.high is not None
 
     def shown(self, *, signed: bool = False) -> str:
-        """Return the value and its interval as text."""
+        """Return the value and its interval as a string."""
         if self.value is None:
             return ""
         sign = "+" if signed else ""

@@ -101,7 +101,7 @@ class Rows:
         return layers
 
     def points(self, *, open_at: float | None) -> list[Any]:
-        """Draw the values; undecided ones, and those whose interval contains ``open_at``, are hollow."""
+        """Draw the values; hollow if undecided or if the interval contains ``open_at``."""
         layers = []
         for verdict, colour in _COLOURS.items():
             own = [record for record in self._known if self._verdicts[record["name"]] == verdict]

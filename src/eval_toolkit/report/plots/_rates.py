@@ -10,14 +10,14 @@ from eval_toolkit import metrics
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference.bands import CurveBand
+from eval_toolkit.inference.curve_bands import CurveBand
 from eval_toolkit.report.plots._charts import altair, inline, significant
 from eval_toolkit.report.plots.style import PALETTE
 from eval_toolkit.report.plots.thinning import step_vertices, thin_curve
 
 
 class Axes:
-    """Two axes from 0 to 1 with optional elements."""
+    """Axes from 0 to 1 of a ROC or precision-recall chart, with its layers."""
 
     def __init__(self, x_title: str, y_title: str) -> None:
         self._alt = altair()

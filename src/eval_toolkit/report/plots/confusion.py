@@ -22,7 +22,7 @@ from eval_toolkit.report.plots.style import NEUTRALS, PALETTE
 
 _COLUMNS = 3
 _DARK = {1: 0.65, 0: 0.9}
-"""Row share above which text is light: key 1 for correct cells (blue), 0 for wrong ones (red)."""
+"""Row share above which text is light, by cell type: 1 for correct (blue), 0 for wrong (red)."""
 
 
 def plot_confusion_matrix_grid(

@@ -10,7 +10,7 @@ from eval_toolkit import metrics
 from eval_toolkit._internal import validation
 from eval_toolkit._internal.validation import FloatArray
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.inference.bands import CurveBand
+from eval_toolkit.inference.curve_bands import CurveBand
 from eval_toolkit.metrics.cumulative import ScoreGroups
 from eval_toolkit.metrics.ranking import ranked
 from eval_toolkit.report.plots._charts import (

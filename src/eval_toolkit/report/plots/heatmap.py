@@ -21,7 +21,7 @@ from eval_toolkit.report.plots._charts import (
 from eval_toolkit.report.plots.style import NEUTRALS, PALETTE
 
 _DARK = 0.55
-"""Share of the colour range above which text is light."""
+"""Share of the colour range above which text is drawn in a light colour."""
 
 
 def plot_slice_metric_heatmap(

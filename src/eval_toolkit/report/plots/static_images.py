@@ -1,7 +1,7 @@
 """Static images of charts, drawn in a separate process.
 
-vl-convert crashes on texts that it cannot draw. `shown_spec` escapes the characters known to
-cause this; the separate process contains any other crash. One worker draws all charts.
+vl-convert crashes on strings that it cannot draw. `shown_spec` escapes the characters known to
+cause this; the separate process isolates other crashes. One worker draws all charts.
 """
 
 import base64

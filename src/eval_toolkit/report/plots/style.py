@@ -114,7 +114,7 @@ def make_palette(**extras: str) -> Mapping[str, str]:
 
 
 def set_plot_style() -> None:
-    """Make `PLOT_STYLE` the theme of every Altair chart of this session.
+    """Make `PLOT_STYLE` the theme of all Altair charts in this session.
 
     With it, the charts of this package and your own look like the files written by `save_figure`.
 

@@ -161,7 +161,9 @@ def plot_survival_curves(
     """
     alt = altair()
     if not isinstance(curves, Mapping) or not 0 < len(curves) <= len(_COLOURS):
-        raise InvalidInputError(f"`curves` must map 1 to {len(_COLOURS)} names to survival curves")
+        raise InvalidInputError(
+            f"`curves` must contain 1 to {len(_COLOURS)} survival curves by name"
+        )
     label, time = heading(value_label, "value_label"), heading(time_label, "time_label")
     found = dict(
         zip(unique_names(curves), (_columns(one)[0] for one in curves.values()), strict=True)

@@ -100,11 +100,11 @@ def _endpoint(where: str) -> Any:
 def message(text: str, status: int, *, bug: bool = False) -> "Response":
     """Return a page with a single message.
 
-    ``bug`` tells whether the message reports a bug.
+    ``bug`` states whether the message reports a bug.
     """
     from starlette.responses import HTMLResponse
 
-    titles = {404: "Not found", 500: "This did not work"}
+    titles = {404: "Not found", 500: "An error occurred"}
     title = titles.get(status, "This cannot be shown")
     html = rendering.page("message.html", title=title, text=text, bug=bug)
     return HTMLResponse(html, status_code=status)

@@ -48,13 +48,13 @@ def export_site(
     """Write a list of runs, their reports and comparisons as a static site.
 
     Every file is self-contained; links are relative. Absolute paths in commands, settings, notes
-    and reasons of results are reduced to their last part; texts of data, reasons of single samples
-    and relative paths are unchanged.
+    and reasons of results are reduced to their last part; data, reasons for individual samples and
+    relative paths are unchanged.
 
     ``out`` is new, empty, or an earlier site, which is replaced once the new one is complete.
     ``compare`` has pairs (A, B) of runs, as ids or folders below ``runs_dir``. Return the output
     folder, whose list is ``index.html``. Raise `InvalidInputError` if there are no runs, a run to
-    compare is missing, or ``out`` contains anything but a site or lies inside a run.
+    compare is missing, or ``out`` contains anything but a site or is inside a run.
 
     Examples
     --------
@@ -77,9 +77,7 @@ def export_site(
     _check_place(target, out)
     for run in runs:
         if run.path in (target, *target.parents):
-            raise InvalidInputError(
-                f"{out}: is in the folder of the run {run.place}; choose another"
-            )
+            raise InvalidInputError(f"{out}: is inside the run {run.place}; choose another folder")
     shown = wanted or wanted_here()
     try:
         with _replaced(target) as made:
@@ -126,7 +124,11 @@ def _check_place(target: Path, out: str | Path) -> None:
         return
     more = sorted(there - _listed(target / MARKER))
     if MARKER not in there or more:
-        what = f"holds {more[0]!r}, which no export wrote" if more else "is not an exported site"
+        what = (
+            f"contains {more[0]!r}, which an export did not write"
+            if more
+            else "is not an exported site"
+        )
         raise InvalidInputError(f"{out}: {what}; choose another folder, or an empty one")
 
 

@@ -11,7 +11,7 @@ from eval_toolkit.report.viewer.run_list import ListedRun
 from eval_toolkit.runs.folder import alteration
 
 _WAIT_S = 0.5
-"""Seconds that a page waits for hashes; without them it is shown unchecked."""
+"""Time in seconds that a page waits for the hash check; it is then shown unchecked."""
 
 
 def written(folder: Path) -> tuple[tuple[str, int, int], ...]:

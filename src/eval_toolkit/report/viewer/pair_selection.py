@@ -158,7 +158,7 @@ def _subjects(
 ) -> list[tuple[tuple[str, str], tuple[str, str]]]:
     """Return the slices and scorers to compare, paired as in `compare_runs`.
 
-    If nothing pairs, the first ones are paired, since unit ids may still match.
+    If none match by name, the first of each run are paired, since unit ids may still match.
     """
     in_a, in_b = ({scorer for _, scorer in one} for one in (of_a, of_b))
     partner = {name: name for name in in_a & in_b}

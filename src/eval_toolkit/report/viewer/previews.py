@@ -16,7 +16,7 @@ _STORED = ("input", "reference")
 """Texts in the table of units; an answer is what the run's kind shows as one."""
 _CHARS = 160
 _SCATTERED_AT_MOST = 300_000
-"""Largest run with answers of scattered records: each of them costs reading a row group."""
+"""Maximum number of records for which scattered answers are read, each from its own row group."""
 
 
 def previews(
@@ -24,7 +24,7 @@ def previews(
 ) -> Mapping[int, Mapping[str, str]]:
     """Return the beginnings of the texts of records.
 
-    Texts are keyed by record number and name; absent ones are omitted. In very large runs, the
+    Texts are keyed by record number and name; missing texts are omitted. In very large runs, the
     answers of scattered records are omitted, since reading them would delay the page.
     """
     texts = _of_units(store, shape, found, [name for name in _STORED if name in wanted])

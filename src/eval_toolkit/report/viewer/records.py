@@ -72,7 +72,7 @@ class Filter:
     sort: str = ""
     """Measured column or "unit"; a leading "-" reverses the order."""
     columns: tuple[str, ...] = ()
-    """Columns to show; empty for the usual ones. They do not affect which records match."""
+    """Columns to show; empty for the default columns. They do not affect which records match."""
     every_slice: bool = False
     """Whether all slices were requested although one of them contains the others."""
 

@@ -18,7 +18,7 @@ from eval_toolkit.runs import Run
 
 LARGE = 100_000
 """Number of records above which sections that read all of them are built on request."""
-_QUICK = ("headline", "slices", "leaks", "provenance")
+_QUICK = ("headline", "slices", "leakage", "provenance")
 _TIMEOUT_S = 300
 _ONE_AT_A_TIME = threading.Lock()
 

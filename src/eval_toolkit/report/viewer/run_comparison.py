@@ -29,7 +29,7 @@ _REFRESH_S = 2
 _NAME_AT_MOST = 40
 """Maximum length of a run's name in the words of a case."""
 _TEXT_AT_MOST = 200
-"""Maximum length of a measured text."""
+"""Maximum length of a measured string."""
 
 
 def show(request: "Request") -> "Response":

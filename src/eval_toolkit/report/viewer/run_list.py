@@ -47,7 +47,7 @@ class ListedRun:
     """Difference of a file from its stored hash, as far as known."""
     kind: str = ""
     subjects: str = ""
-    """Tasks, scorers or seeds, as text."""
+    """Names of the tasks, scorers or seeds."""
     slice: str = ""
     cell: Cell | None = None
     n: int | None = None

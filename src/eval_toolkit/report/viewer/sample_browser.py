@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SIZES = (50, 100, 200)
 _COLUMNS_AT_MOST = 6
 _TEXT_AT_MOST = 60
-"""Maximum length of a measured text."""
+"""Maximum length of a measured string."""
 WHOLE = "all"
 """Name of the slice of all rows."""
 Q_AT_MOST = 500
@@ -121,7 +121,7 @@ def read_filter(given: Mapping[str, str], shape: Shape) -> tuple[Filter, list[st
     exact = {name: given.get(name, "") for name in ("slice", "scorer", *_parts(shape))}
     for name, value in exact.items():
         if len(value) > Q_AT_MOST:  # it would appear in every link of the page
-            ignored.append(f"the end of {name}, which has more than {Q_AT_MOST} characters")
+            ignored.append(f"all but the first {Q_AT_MOST} characters of {name}")
             exact[name] = value[:Q_AT_MOST]
         elif value not in shape.values[name]:  # browsers send a line end as two characters
             exact[name] = next(
@@ -206,7 +206,7 @@ def shown_columns(shape: Shape, wanted: Filter, verdicts: Verdicts | None) -> li
 def _heads(
     run: ListedRun, shape: Shape, wanted: Filter, size: int, columns: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the headers: of the unit, of plain columns by name, and of measured columns."""
+    """Return the headers of the unit, the plain columns and the measured columns."""
     several = {name for name in ("slice", "scorer") if len(shape.values[name]) != 1}
     plain = [
         name
@@ -278,7 +278,7 @@ def _sorts(run: ListedRun, wanted: Filter, size: int) -> list[dict[str, Any]]:
             "on": wanted.sort == sort,
             "href": address(run, "samples", replace(wanted, sort=sort), size=size),
         }
-        for label, sort in (("worth reading first", ""), ("by id", "unit"))
+        for label, sort in (("most informative first", ""), ("by id", "unit"))
     ]
 
 

@@ -75,7 +75,7 @@ def _verdicts(viewer: Viewer, run: ListedRun, row: int) -> list[str]:
 
 
 def _groups(record: Record) -> dict[str, list[Any]]:
-    """Return the measured values by status: values first, then missing ones with their reasons."""
+    """Return the measured values by status: first the available, then the missing values."""
     return {
         status: [one for one in record.measured if one.status == status]
         for status in ("error", "ok", "skipped")

@@ -126,9 +126,9 @@ class Guard:
         known = {f"{name}:{port}".encode() for name in ("127.0.0.1", "localhost")}
         if len(hosts) != 1 or hosts[0].lower() not in known:
             # DNS rebinding: pages of another site must not read these.
-            return 421, f"This viewer answers to 127.0.0.1:{port} and localhost:{port} only."
+            return 421, f"This viewer accepts only the hosts 127.0.0.1:{port} and localhost:{port}."
         if scope["method"] not in _METHODS:
-            return 405, "This viewer only reads: GET and HEAD."
+            return 405, "This viewer is read-only: it accepts only GET and HEAD."
         return None
 
     def _token_in_address(self, scope: Scope) -> bytes | None:
@@ -170,7 +170,7 @@ class Guard:
         return any(secrets.compare_digest(value, self.session.encode()) for value in shown)
 
 
-_NOT_LET_IN = "This address needs the token that eval-toolkit view printed: open the full address."
+_NOT_LET_IN = "This page needs the token printed by eval-toolkit view: open the full URL."
 
 
 def _headers(scope: Scope) -> dict[bytes, list[bytes]]:

@@ -142,7 +142,7 @@ class Viewer:
     def order(self, run: ListedRun, wanted: Filter) -> Sequence[int]:
         """Return the numbers of the records that match a filter, in order, cached.
 
-        Without a sort order, the records most worth reading come first.
+        Without a sort order, the most informative records come first.
 
         Raises `TooLongError` if finding them took too long.
         """
@@ -159,7 +159,7 @@ class Viewer:
         return order
 
     def matching(self, run: ListedRun, wanted: Filter) -> Sequence[int]:
-        """Return the numbers of the records that match a filter whatever their verdict, cached.
+        """Return the numbers of the records that match a filter regardless of verdict, cached.
 
         Raises `TooLongError` if finding them took too long.
         """

@@ -29,7 +29,7 @@ class Told:
     """Result of a comparison, as printed by the command."""
 
     reply: Sequence[str] = ("", "", "")
-    """Kind of the answer, its sign, and its first word."""
+    """Kind of the verdict, its sign, and its short form."""
     lead: Sequence[str] = ()
     """Summary sentences, the answer first."""
     tables: Sequence[Table] = ()
@@ -67,7 +67,7 @@ def compared(a: Path, b: Path) -> Told:
     from eval_toolkit.analysis.configs import run_names
     from eval_toolkit.report.comparison_page import compared_runs, run_comparison_page
     from eval_toolkit.report.differences import stated
-    from eval_toolkit.report.naming import named_table, named_text
+    from eval_toolkit.report.run_names import named_table, named_text
     from eval_toolkit.runs import Run
 
     try:

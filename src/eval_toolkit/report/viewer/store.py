@@ -58,7 +58,7 @@ class Store:
         return rows
 
     def read(self, path: Path, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Return rows as `query` does; the first question mark stands for the file."""
+        """Return rows as `query` does, with the file as the first parameter."""
         return self.query(path, sql, [pattern(path), *parameters])
 
     def column(
@@ -103,7 +103,7 @@ class Store:
                 except duckdb.InterruptException as error:
                     raise TooLongError(
                         f"this took longer than {limit_s:g} s and was stopped; choose a slice, a "
-                        "part or a status too, or search for less"
+                        f"part or a status, or narrow the search"
                     ) from error
                 finally:
                     timer.cancel()

@@ -10,7 +10,7 @@ from eval_toolkit.report.viewer.run_list import ListedRun
 
 WIDTH, HEIGHT = 260, 84
 _PAD, _SCALE = 10, 40
-"""Margin, and the room for the numbers of the scale."""
+"""Margin, and the width of the axis labels."""
 _AT_MOST = 6
 _POINTS_AT_MOST = 30
 
@@ -36,7 +36,7 @@ class Trend:
     lines: Sequence[tuple[str, Sequence[Point]]]
     """Name of each system with its runs."""
     n: int
-    """Number of runs, including earlier ones that are not drawn."""
+    """Number of runs, including earlier runs that are not drawn."""
     ends: tuple[float, float]
     """Lowest and highest value on the scale."""
 

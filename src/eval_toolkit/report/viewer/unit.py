@@ -1,4 +1,4 @@
-"""Display of single units within the limits of the viewer, alone or side by side."""
+"""Display of one unit, or of two units side by side, within the limits of the viewer."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

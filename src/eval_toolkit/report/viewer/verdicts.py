@@ -37,7 +37,7 @@ class Verdicts:
     differ: NDArray[np.bool_]
     """Whether scorers, attempts or graders of the unit disagree."""
     order: NDArray[np.int32]
-    """Record numbers, those most worth reading first."""
+    """Record numbers, most informative first."""
     graders: tuple[str, ...] = ()
     """Columns of graders."""
 
@@ -69,7 +69,7 @@ class Verdicts:
         return numbers
 
     def ranked(self, rows: Sequence[int]) -> Sequence[int]:
-        """Return records, those most worth reading first."""
+        """Return records, most informative first."""
         marked = np.zeros(len(self.codes), dtype=np.bool_)
         marked[self._at(rows)] = True
         numbers: Sequence[int] = self.order[marked[self.order]]  # type: ignore[assignment]

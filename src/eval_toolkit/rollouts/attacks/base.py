@@ -65,7 +65,7 @@ def checked_texts(given: Any, name: str, *, empty: bool = False) -> tuple[str, .
         if not isinstance(text, str) or not text.strip():
             raise InvalidInputError(f"{name}[{at}] is {text!r:.60}; it must be a string")
     if not texts and not empty:
-        raise InvalidInputError(f"`{name}` is empty; pass at least one text")
+        raise InvalidInputError(f"`{name}` is empty; pass at least one string")
     return texts
 
 
@@ -211,10 +211,9 @@ class Wrapper(Strategy):
 
     @property
     def for_branch(self) -> Callable[[int], Attack]:
-        """Attack of a branch, wrapping the inner attack of that branch.
+        """Attack for a branch, wrapping the inner attack for that branch.
 
-        Only available if the inner attack has it, so that callers do not request identical
-        branches.
+        Defined only if the inner attack has it, so that callers do not request identical branches.
         """
         choose = getattr(self.inner, "for_branch", None)
         if not callable(choose):

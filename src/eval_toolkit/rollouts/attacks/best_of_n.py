@@ -27,8 +27,8 @@ class BestOfN(Wrapper):
 
     In a tree of width ``n``, all branches are tried and the best one counts. Use it inside an
     encoding rather than around it, since a modified encoding cannot be decoded. Around an attack
-    that queries a model, the changes are seeded by the model's reply: equal replies, as at
-    temperature 0, are changed alike.
+    that queries a model, the changes are seeded by the model's reply, so equal replies (temperature
+    0) get equal changes.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ _NOTHING_WIDE = "\u200b"
 
 
 class _Coded(Wrapper):
-    """Base class of encodings with an optional explanation of how to decode the probe."""
+    """Base class of encodings, with an optional explanation for decoding the probe."""
 
     __slots__ = ()
     HOW: ClassVar[str] = ""
@@ -95,7 +95,7 @@ class Base64(_Coded):
 
 @dataclass(frozen=True, slots=True)
 class Rot13(_Coded):
-    """Rotation of every Latin letter of the probe by 13 places.
+    """ROT13 encoding of the probe.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class Rot13(_Coded):
 
 @dataclass(frozen=True, slots=True)
 class Reversed(_Coded):
-    """Reversal of the characters of the probe.
+    """The probe with its characters reversed.
 
     Parameters
     ----------
@@ -161,14 +161,14 @@ class Reversed(_Coded):
 
 @dataclass(frozen=True, slots=True)
 class Leetspeak(Wrapper):
-    """Substitution of letters by similar digits.
+    """The probe with letters replaced by similar digits.
 
     Parameters
     ----------
     inner : Attack, default Static()
         Attack whose probe is encoded.
     share : float, default 1.0
-        Fraction of the letters a, e, i, o, s and t to replace, drawn at random by the seed.
+        Fraction of the letters a, e, i, o, s and t to replace, chosen at random with the seed.
     name : str, default "leetspeak"
         Name in tables, followed by the inner attack's name.
 
@@ -199,7 +199,7 @@ class Leetspeak(Wrapper):
 
 @dataclass(frozen=True, slots=True)
 class Homoglyphs(Wrapper):
-    """Substitution of Latin letters by Cyrillic ones that look the same.
+    """The probe with Latin letters replaced by Cyrillic ones that look the same.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ class Homoglyphs(Wrapper):
 
 @dataclass(frozen=True, slots=True)
 class ZeroWidth(Wrapper):
-    """Insertion of zero-width characters between the characters of the probe.
+    """The probe with zero-width characters between its characters.
 
     Parameters
     ----------

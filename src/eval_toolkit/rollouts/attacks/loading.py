@@ -39,7 +39,7 @@ _WHAT = {
     "best_of_n": "random capitals, shuffled letters and noise, different in every branch",
     "crescendo": "from a harmless question to the goal, step by step; written by a model if one is given",
     "homoglyphs": "Cyrillic letters that look like Latin ones",
-    "leetspeak": "digits for the letters they look like",
+    "leetspeak": "letters replaced by digits that look similar",
     "prefix_injection": "asks for an answer that begins as if the target had agreed",
     "refinement": "a model reads the replies and writes a better probe; needs a model",
     "refusal_suppression": "asks for an answer without the words of a refusal",
@@ -48,8 +48,8 @@ _WHAT = {
     "rot13": "the probe with its letters rotated by 13 places",
     "scripted": "a list of probes, one per turn",
     "static": "the seed prompt itself",
-    "template": "a custom text around the probe",
-    "zero_width": "zero-width characters between those of the probe",
+    "template": "a custom template around the probe",
+    "zero_width": "zero-width characters between the characters of the probe",
 }
 
 
@@ -208,8 +208,8 @@ def as_attack(given: Any) -> Attack:
     Parameters
     ----------
     given : Attack, Model or sequence of str
-        An attack is returned unchanged; a model becomes a `Refinement`; texts are sent one per turn
-        (`Scripted`).
+        An attack is returned unchanged; a model becomes a `Refinement`; strings are sent one per
+        turn (`Scripted`).
 
     Returns
     -------

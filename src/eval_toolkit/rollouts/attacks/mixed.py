@@ -64,7 +64,7 @@ class Mixed(Strategy):
     def for_branch(self, branch: int) -> Attack:
         """Return the attack of a branch, from 0.
 
-        For a nested mix, it is one of its own attacks.
+        A nested mix is resolved to one of its own attacks.
         """
         round_, at = divmod(validation.integer(branch, "branch"), len(self.attacks))
         attack = self.attacks[at]

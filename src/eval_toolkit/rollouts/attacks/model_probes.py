@@ -1,4 +1,4 @@
-"""Queries of a model for the next probe, and parsing of its reply."""
+"""Querying a model for the next probe, and parsing its reply."""
 
 import json
 import re
@@ -50,7 +50,7 @@ def refused(response: str) -> bool:
 
 
 def read_probe(reply: str) -> str:
-    r"""Return the probe in a reply: between tags, in JSON, in a fence, after a label, or all of it.
+    r"""Return the probe in a reply: in tags, JSON or a fence, after a label, or the whole reply.
 
     Reasoning between tags and surrounding quotes are removed; the probe is empty if there is none.
 

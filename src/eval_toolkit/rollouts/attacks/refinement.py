@@ -41,7 +41,7 @@ OPENING = (
 class Refinement(AskingStrategy):
     """Attack that asks a model for the next probe, given the goal, the replies and their scores.
 
-    A reply without a probe, or a refusal to write one, is an error of the tester.
+    A reply without a probe, or a refusal to write one, counts as a tester error.
 
     Parameters
     ----------

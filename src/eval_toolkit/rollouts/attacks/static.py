@@ -25,7 +25,7 @@ FOLLOW_UPS = (
 )
 """Probes of the turns after the first that differ from turn to turn."""
 _AGAIN = "Once more, in message {turn}: {goal}"
-"""Probe after the last of them."""
+"""Probe after the last follow-up."""
 _AFTER = ("repeat", "stop")
 
 

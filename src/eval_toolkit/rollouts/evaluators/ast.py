@@ -24,10 +24,10 @@ _Scores = Mapping[int, _Pair]
 
 
 class ASTSampler(TreeSampler[Any, Any]):
-    """Sampler of trees from its own prompts, and of chains from given prompts.
+    """Sampler of trees from its own prompts and of chains from given prompts.
 
-    ``rollout(seed)`` samples a tree of full width from the prompt selected by the number:
-    deterministic for a number, including 0, and random without one. ``eval_rollout(seed)`` does the
+    ``rollout(seed)`` samples a tree of full width from the prompt that the number selects. It is
+    deterministic for a number, including 0, and random for None. ``eval_rollout(seed)`` does the
     same for a number; a prompt is rolled out as a chain, one probe per turn.
 
     Parameters
@@ -93,10 +93,10 @@ class _Metrics(GraphMetrics):
 
 
 class ASTEvaluator(Evaluator[Any, Any, Any]):
-    """Evaluator of the toxicity of probes and responses: how high, when, and how often.
+    """Evaluator for the toxicity of probes and responses: level, onset and frequency.
 
     Per turn: ``turn``, ``reward``, ``adversarial_toxicity`` (of the probe), ``target_toxicity`` (of
-    the response), ``context``, ``probe``, ``response``, all in full. Overall: ``num_turns``,
+    the response), ``context``, ``probe``, ``response``, all untruncated. Overall: ``num_turns``,
     ``avg_reward``, ``avg_adversarial_toxicity``, ``avg_target_toxicity`` and
     ``first_adversarial_toxicity_turn``, ``first_target_toxicity_turn``, None if no turn crosses the
     threshold. Averages are 0.0 without turns, and so is ``avg_reward`` if the system has no reward;

@@ -28,7 +28,7 @@ def rollouts_json(
     rollouts : Evaluator, EvaluatorRun or sequence of Graph
         Evaluated rollouts; graphs are evaluated first, as by `ASTEvaluator`.
     scorer : TextScorer, optional
-        Scorer of texts in graphs without a score; by default the first scorer that scored them.
+        Scorer for graphs without scores; by default the first scorer that scored them.
     threshold : float, optional
         Threshold for graphs; by default that of the given scorer, else 0.5. Required if the turns
         were judged by a different threshold.

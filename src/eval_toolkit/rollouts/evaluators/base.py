@@ -44,7 +44,7 @@ SeedT = TypeVar("SeedT")
 
 
 class RolloutCountError(InvalidInputError, AssertionError):
-    """Fewer seeds than requested rollouts; also an ``AssertionError``."""
+    """Raised if there are fewer seeds than requested rollouts; also an ``AssertionError``."""
 
 
 class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
@@ -61,8 +61,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         ``system``. If it also has ``eval_rollouts(seeds, attempts=…)``, this is called once for all
         rollouts.
     seeds : sequence, optional
-        Seeds of the rollouts: prompts, `SeedPrompt` objects or numbers. By default the numbers from
-        0.
+        Seeds of the rollouts: prompts, `SeedPrompt` objects or numbers. By default 0, 1, 2, ….
     env : object, optional
         Alias of ``sampler``.
     rollouts_per_seed : int, default 1

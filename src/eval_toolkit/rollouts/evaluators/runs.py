@@ -21,7 +21,7 @@ JSONLike: TypeAlias = dict[str, Any] | list[Any]
 
 @dataclass(repr=False)
 class GraphMetrics(Displayed):
-    """Return the rollout with the status of its turns; raise if it is not a tree.
+    """Metrics of one rollout.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ class EvaluatorRun:
 
 
 def metric_distributions(all_metrics: Sequence[GraphMetrics]) -> dict[str, dict[str, Any]]:
-    """Return the distribution of each number of ``overall``, for use in `aggregate_metrics`.
+    """Return the distribution of each number in ``overall``, for use in `aggregate_metrics`.
 
     Each has mean, median, min, max, ``n`` (rollouts with a finite number) and ``n_missing``
     (rollouts without one). Names without any number are omitted.
@@ -225,7 +225,7 @@ def metric_distributions(all_metrics: Sequence[GraphMetrics]) -> dict[str, dict[
 def identities(seeds: Sequence[Any]) -> list[Identity]:
     """Return the identity of each seed; equal seeds share a group and are numbered ~2, ~3.
 
-    Texts, rows and seed prompts are identified as in `seed_prompts`; numbers by their value, with
+    Strings, rows and seed prompts are identified as in `seed_prompts`; numbers by their value, with
     the group of the prompt that they select; other data by content.
     """
     if all(isinstance(seed, (str, Mapping, SeedPrompt)) for seed in seeds):
@@ -257,7 +257,7 @@ def records_of(rollouts: Sequence[EvaluatedRollout]) -> Records | None:
         cells = [_cell(rollout, name) for rollout in rollouts]
         given = [rollout.values[name] for rollout in rollouts if name in rollout.values]
         if not all(value is None for value in given) and not any(map(_is_number, given)):
-            continue  # texts and lists are not measurements
+            continue  # strings and lists are not measurements
         columns[name] = [value for value, _, _ in cells]
         status[name] = [state for _, state, _ in cells]
         reason[name] = [why for _, _, why in cells]
@@ -311,7 +311,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _cell(rollout: EvaluatedRollout, name: str) -> tuple[float | None, str, str]:
-    """Return value, status and reason of one column of one rollout."""
+    """Return the value, status and reason of a column for one rollout."""
     if rollout.status != "ok":
         return None, rollout.status, rollout.reason
     if name not in rollout.values:

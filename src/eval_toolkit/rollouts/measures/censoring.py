@@ -1,4 +1,4 @@
-"""Cells of censored rollouts: estimates with bounds.
+"""Cells for censored rollouts: estimates with bounds.
 
 A failure before an interruption is known; the absence of failures after it is not. The mean of the
 known values is therefore biased by the outcome, so failure rates are estimated from the survival
@@ -31,13 +31,13 @@ _OF_FIRST_TURN = ("refused_first", "over_refusal", "unsafe_refusal")
 _IN_TURN = re.compile(r"(.+)_turn_(\d+)")
 
 
-def beside(records: Records, graphs: Sequence[Graph[Any, Any]]) -> list[Graph[Any, Any]]:
+def in_record_order(records: Records, graphs: Sequence[Graph[Any, Any]]) -> list[Graph[Any, Any]]:
     """Return rollouts in the order of their records.
 
     Examples
     --------
     >>> records = Records.from_columns({"n_turns": [1.0]}, unit_id=["s"])
-    >>> [graph.unit_id for graph in beside(records, [Graph("Hi", [], unit_id="s")])]
+    >>> [graph.unit_id for graph in in_record_order(records, [Graph("Hi", [], unit_id="s")])]
     ['s']
     """
     places = {(graph.unit_id, graph.attempt): graph for graph in graphs}
@@ -133,7 +133,7 @@ def with_curves(
     >>> from eval_toolkit.rollouts import SeedPrompt, measure_rollouts
     >>> from eval_toolkit.rollouts.graphs import Node
     >>> from eval_toolkit.rollouts.measures.reporting import rollout_scorecard
-    >>> def rolled_out(n):  # one of four fails at once, another breaks in turn 2
+    >>> def rolled_out(n):  # one of four fails in turn 1, another has an error in turn 2
     ...     after = [Node("", "", "No.", event=False), Node("", "", None, status="error")][n == 1]
     ...     first = Node("", "", "Hm.", event=n == 0, echo=False, children=[] if n == 0 else [after])
     ...     return Graph("", [first], unit_id=f"s{n}")
@@ -183,7 +183,7 @@ def _noted(cell: MetricResult, n: int, on_error: str) -> MetricResult:
         lost = max(0, lost - cell.n_errors)
     if lost:
         notes.append(
-            f"over those that are known; whether the {lost} cut short among {n} rollouts are "
-            "depends on whether the target failed"
+            f"mean of the known values; {lost} of {n} rollouts were cut short, which may depend on "
+            "the outcome"
         )
     return replace(cell, reason="; ".join(filter(None, (*notes, cell.reason))))

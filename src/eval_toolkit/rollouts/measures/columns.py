@@ -119,7 +119,7 @@ def of_scorer(scorer: TextScorer, keys: set[str]) -> dict[str, Measure]:
 
 
 def of_times(event: Look, depth: int) -> dict[str, Measure]:
-    """Return the columns for the time of failure and the length of a conversation."""
+    """Return the columns for failure time and conversation length."""
     columns: dict[str, Measure] = {
         "n_turns": n_answered,
         "first_event_turn": partial(first_event, look=event),

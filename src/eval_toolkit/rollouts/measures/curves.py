@@ -26,7 +26,7 @@ from eval_toolkit.rollouts.measures.times import SurvivalRows, followed
 from eval_toolkit.scorecards import MetricResult, Records
 
 UNPROVOKED = "unprovoked_success"
-AS_FAILURES = "{} of {} rollouts broke and count as failures"
+AS_FAILURES = "{} of {} rollouts ended in an error and count as failures"
 _UNDER_POLICIES = ("error_rate", "exclude", "as_zero", "worst", "best", "bounds_ci")
 
 
@@ -233,7 +233,7 @@ class Place:
 
     def _whatever_happened(self, n_errors: int, censored: int) -> dict[str, Any]:
         """Return the rate under each error policy, and its bounds."""
-        from eval_toolkit.inference.missing import bounded_mean
+        from eval_toolkit.inference.missing_outcomes import bounded_mean
 
         records = self.curve.seen.records
         low, high = self.curve.between(self.turn)

@@ -75,8 +75,8 @@ def histogram(
     """Count numbers in bins of equal width.
 
     ``bounds`` are the lower edge of the first and the upper edge of the last bin; by default the
-    smallest and largest number. ``edges`` are one more than ``counts``. Bins include their lower
-    edge; the last one also includes its upper edge.
+    smallest and largest number. ``edges`` has one more entry than ``counts``. Bins include their
+    lower edge; the last one also includes its upper edge.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def column_distributions(
 def seed_table(
     records: Records, column: str = "attack_success", *, confidence: float = DEFAULT_CONFIDENCE
 ) -> list[dict[str, Any]]:
-    """Return a summary of the rollouts of each seed prompt.
+    """Summarise the rollouts by seed prompt.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def seed_table(
 def turn_table(
     graphs: Iterable[Graph[Any, Any]], *, refusal: TextScorer | str | None = None
 ) -> list[dict[str, Any]]:
-    """Return a summary of each turn, over all rollouts that reached it.
+    """Summarise each turn over all rollouts that reached it.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Fluency of probes: per-token perplexity under a model.
 
-The probability of a whole text vanishes with its length, so that texts of different lengths cannot
-be compared and long ones have no weight; per-token perplexity avoids both problems.
+The probability of a string decreases with its length, so strings of different lengths cannot be
+compared. Per-token perplexity does not have this problem.
 """
 
 import math
@@ -44,10 +44,9 @@ class ProbePerplexity(Displayed):
 
 
 def perplexity(loglikelihood: float, n_tokens: int) -> float:
-    """Return the perplexity of a text: the inverse of its mean probability per token.
+    """Return the perplexity of a string: the inverse of its mean probability per token.
 
-    It is exp(−loglikelihood / n_tokens): 1 for a text that is certain; infinite if the probability
-    is 0.
+    It is exp(−loglikelihood / n_tokens): 1 for a certain string, infinite if the probability is 0.
 
     Examples
     --------

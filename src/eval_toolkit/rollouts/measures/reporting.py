@@ -14,7 +14,7 @@ from eval_toolkit.inference.survival import SurvivalCurve
 from eval_toolkit.inference.survival_arms import survival_difference
 from eval_toolkit.protocols import MetricSpec, TextScorer
 from eval_toolkit.rollouts.graphs import Graph
-from eval_toolkit.rollouts.measures.censoring import beside, cut_short, with_curves
+from eval_toolkit.rollouts.measures.censoring import cut_short, in_record_order, with_curves
 from eval_toolkit.rollouts.measures.times import common_policy, deepest, survival_rows
 from eval_toolkit.rollouts.seeds import SeedPrompt
 from eval_toolkit.scorecards import Records, Scorecard
@@ -204,7 +204,7 @@ def rollout_scorecard(
     )
     if graphs is None:
         return summarised()
-    rollouts = beside(records, graphs)
+    rollouts = in_record_order(records, graphs)
     planned = deepest(rollouts) if depth is None else validation.integer(depth, "depth", low=1)
     return with_curves(
         summarised(cut_short=cut_short(records, rollouts, policy, planned)),

@@ -50,8 +50,8 @@ class SurvivalRows:
     rollouts: IntArray
     """Index of each row's rollout among those given."""
     cut: NDArray[np.str_]
-    """Why a conversation was not observed further, "error" or "skipped": a turn failed, was not
-    allowed or was not scored. Empty if it failed or came to its end."""
+    """Reason for the end of observation, "error" or "skipped": a turn failed, was not
+    allowed or was not scored. Empty if it failed or completed all turns."""
     policy: str
     depth: int
     """Number of planned turns; a conversation that ends by itself has not failed by then."""
@@ -90,7 +90,7 @@ class SurvivalRows:
         )
 
     def part_failed_by(self, turn: int, part: BoolArray, *, only: BoolArray) -> float:
-        """Return the cumulative incidence of one kind of failure by a turn.
+        """Return the cumulative incidence of a failure type by a turn.
 
         ``part`` marks the rows with failures of that kind. The Aalen–Johansen estimate weights
         each failure by the survival probability just before it, so that the estimates of all kinds
@@ -115,7 +115,7 @@ def survival_rows(
     policy: str | None = None,
     depth: int | None = None,
 ) -> SurvivalRows:
-    """Return the time of the first failure or of censoring for each conversation.
+    """Return the failure or censoring time of each conversation.
 
     Parameters
     ----------
@@ -137,10 +137,10 @@ def survival_rows(
     Returns
     -------
     SurvivalRows
-        A conversation that broke is censored at the last turn before the first unknown one; so is a
-        rollout under "best" in which a branch broke before another failed. A conversation that
-        ended by itself has not failed by the last planned turn. Every seed prompt has equal weight,
-        regardless of how many of its rollouts were observed.
+        A conversation that ended in an error is censored at the last turn before the first unknown
+        one; so is a rollout under "best" in which a branch ended in an error before another failed.
+        A conversation that ended by itself has not failed by the last planned turn. Every seed
+        prompt has equal weight, regardless of how many of its rollouts were observed.
 
     Raises
     ------
@@ -206,7 +206,7 @@ def common_policy(*sides: Sequence[Graph[Any, Any]]) -> str:
 
 
 def deepest(graphs: Sequence[Graph[Any, Any]]) -> int:
-    """Return the number of turns of the longest conversation, at least 1.
+    """Return the length of the longest conversation in turns, at least 1.
 
     Examples
     --------

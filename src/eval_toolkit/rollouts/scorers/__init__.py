@@ -1,4 +1,4 @@
-"""Scorers: functions from texts to scores of harmfulness or other flaws.
+"""Scorers: functions that map texts to scores for harmfulness or other flaws.
 
 A scorer is any object with a name, a version, a threshold, a direction and ``score(texts)``
 (`protocols.TextScorer`); `as_text_scorer` creates one from a function. Scorers that need a model,

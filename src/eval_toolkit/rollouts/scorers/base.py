@@ -24,7 +24,7 @@ class Wrapping:
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
-        """Who is asked."""
+        """The wrapped object."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "inner":  # accessed by copying, before it is set
@@ -162,7 +162,7 @@ def with_threshold(scorer: Any, threshold: float) -> TextScorer:
 
     Parameters
     ----------
-    scorer : TextScorer or what `as_text_scorer` takes
+    scorer : TextScorer or object accepted by `as_text_scorer`
         Scorer whose scores are kept.
     threshold : float
         Threshold at which a text counts as bad.
@@ -191,11 +191,11 @@ def with_mode(scorer: Any, mode: str) -> TextScorer:
 
     Parameters
     ----------
-    scorer : TextScorer or what `as_text_scorer` takes
+    scorer : TextScorer or object accepted by `as_text_scorer`
         Scorer whose scores are kept.
     mode : {"turn", "cumulative", "final"}
-        "turn": each response and probe separately. "cumulative": all responses so far. "final": the
-        same, only at the end of a conversation.
+        "turn": each response and probe separately. "cumulative": all responses up to this turn.
+        "final": the same, only at the end of a conversation.
 
     Returns
     -------

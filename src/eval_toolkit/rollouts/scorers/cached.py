@@ -29,7 +29,7 @@ class CachedScorer(Wrapping):
 
     Parameters
     ----------
-    scorer : TextScorer or what `as_text_scorer` takes
+    scorer : TextScorer or object accepted by `as_text_scorer`
         Scorer to cache.
     most : int, default 200000
         Maximum number of cached texts; beyond it, the oldest are dropped.
@@ -51,9 +51,9 @@ class CachedScorer(Wrapping):
     def __init__(self, scorer: Any, *, most: int = _MOST) -> None:
         super().__init__(as_text_scorer(scorer))
         self.n_calls = 0
-        """How often the inner scorer was asked: a batch counts once."""
+        """Number of calls to the inner scorer; a batch counts once."""
         self.n_scored = 0
-        """Texts it was asked about."""
+        """Number of texts passed to the inner scorer."""
         self._most = validation.integer(most, "most", low=1)
         self._scores: dict[str, float] = {}
         self._turns: dict[str, float] = {}

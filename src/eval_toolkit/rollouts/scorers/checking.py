@@ -1,4 +1,4 @@
-"""Calls of scorers with validated output.
+"""Scorer calls with validated output.
 
 A scorer that fails on one text must not affect the others, and an invalid value must not pass as a
 score. All scorers are called through these functions.
@@ -126,7 +126,7 @@ def checked_categories(scorer: Any, texts: Sequence[str]) -> dict[str, list[Scor
         found = scorer.score_categories(some)
         if not isinstance(found, Mapping) or any(name not in found for name in names):
             raise _WrongShapeError(
-                f"the scorer {scorer.name!r} must give a number per text for each of "
+                f"the scorer {scorer.name!r} must return one number per text for each of "
                 f"{', '.join(names)}"
             )
         columns = [_listed(scorer.name, found[name], len(some)) for name in names]
@@ -140,9 +140,9 @@ def checked_categories(scorer: Any, texts: Sequence[str]) -> dict[str, list[Scor
 
 
 def text_list(texts: Any) -> list[str]:
-    """Return texts as a list; other states are converted to text.
+    """Return texts as a list; other states are converted to strings.
 
-    A single text is an error, and so is None in the list.
+    A single string is an error, and so is None in the list.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def _asked(name: str, ask: Callable[[Sequence[Any]], Any], items: Sequence[Any])
 
 
 def _tried(ask: Callable[[Sequence[Any]], list[Any]], items: Sequence[Any]) -> list[Any]:
-    """Return the results for all texts at once, or for each individually if that fails."""
+    """Score all texts in one call, or each individually if that fails."""
     if not items:
         return []
     try:

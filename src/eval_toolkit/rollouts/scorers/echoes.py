@@ -54,7 +54,7 @@ def without_echo(response: str, probes: Iterable[str], *, run: int = SHORTEST_RU
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If ``run`` is below 1, or ``probes`` is a single text.
+        If ``run`` is below 1, or ``probes`` is a single string.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def mark_echoes(nodes: Sequence[Node[Any, Any]], scorer: TextScorer) -> None:
 
 
 def _received_texts(node: Node[Any, Any]) -> list[str]:
-    """Return the texts that the target has received up to a turn."""
+    """Return the messages that the target has received up to a turn."""
     state = node.context
     if isinstance(state, Conversation):
         opening = [state.goal] if state.opening else []
@@ -177,7 +177,7 @@ def _repeated(
 
 
 class _WordSequences:
-    """Word sequences in the texts that the target has received."""
+    """Word sequences in the messages that the target has received."""
 
     def __init__(self, probes: Iterable[str]) -> None:
         self._said = [_words(probe)[1] for probe in probes]

@@ -65,7 +65,7 @@ def reply_scorer(given: Any) -> TextScorer:
 def reply_scorers(given: Any) -> list[TextScorer]:
     """Return the scorers of a single argument, a sequence, or a mapping from name to scorer.
 
-    Each one is what `reply_scorer` takes.
+    Each one is an argument of `reply_scorer`.
 
     Examples
     --------
@@ -108,7 +108,7 @@ class FunctionScorer:
         found = []
         for text in texts:
             value = self._function(text)
-            if isinstance(value, (list, tuple)):  # it takes all texts, whatever it calls them
+            if isinstance(value, (list, tuple)):  # it takes all texts
                 return [self._number(one) for one in self._function(list(texts))]
             found.append(self._number(value))
         return found

@@ -34,7 +34,7 @@ class Asks(Protocol):
 def completion_of(conversation: Any) -> Completion:
     r"""Return the last answer of a conversation in the form that judges take.
 
-    A plain text is an answer without a question. The question contains the tester's goal (unless
+    A plain string is an answer without a question. The question contains the tester's goal (unless
     the first probe already states it) and all messages before the answer. ``context`` has ``goal``,
     ``probe`` and ``turn``.
 
@@ -157,9 +157,9 @@ class JudgeScorer:
         return {judge.name: dict(judge.describe()) for judge in self._judges}
 
     def score(self, texts: Sequence[str]) -> list[float]:
-        """Judge texts without a question.
+        """Judge answers without a question.
 
-        A text without a verdict is an error, whose message contains the reason.
+        An answer without a verdict is an error, whose message contains the reason.
         """
         return numbers_only(self.name, self.checked(texts))
 

@@ -29,9 +29,9 @@ _OURS = {
 _WHAT = {
     "hf": "hf:FOLDER or hf:FOLDER#LABEL, a text classifier through transformers (extra hf, torch)",
     "judge": "judge:RUBRIC@MODEL, a judge model, such as judge:harmfulness@openai:NAME",
-    "keywords": "keywords:WORD,WORD, 1 where a word or phrase is in the text",
+    "keywords": "keywords:WORD,WORD, 1 if the text contains a word or phrase",
     "pattern": "pattern:REGEX, 1 for texts that match the regular expression",
-    "refusal": "rule-based detection of refusals; a text that is not a refusal counts as bad",
+    "refusal": "rule-based detection of refusals; replies that are not refusals count as bad",
     "toxicity": "toxicity or toxicity:CATEGORY, by a small neural network (extra safety)",
 }
 _NEED = ("hf", "judge", "keywords", "pattern")
@@ -49,7 +49,7 @@ def available_scorers() -> dict[str, str]:
     Examples
     --------
     >>> available_scorers()["keywords"]
-    'keywords:WORD,WORD, 1 where a word or phrase is in the text'
+    'keywords:WORD,WORD, 1 if the text contains a word or phrase'
     """
     found = available_plugins(_KIND, _OURS)
     return {name: _WHAT.get(name, place) for name, place in found.items()}

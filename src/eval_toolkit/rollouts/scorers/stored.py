@@ -1,4 +1,4 @@
-"""Scorers of a stored run, which have stored scores and cannot score further texts."""
+"""Scorers of a stored run, which have stored scores and cannot score other texts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

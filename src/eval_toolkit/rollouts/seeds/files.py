@@ -1,4 +1,4 @@
-"""Files of seed prompts as strings or rows with their locations."""
+"""Reading of seed prompt files as strings or rows with their locations."""
 
 import re
 from pathlib import Path
@@ -29,7 +29,7 @@ def read_items(path: Path, *, columns: bool = False) -> list[Item]:
     try:
         items = tables.read_records(path)
     except InvalidInputError as error:
-        if "cannot tell the format" in str(error):
+        if "cannot infer the format" in str(error):
             raise InvalidInputError(f"{error}, or in .txt with a prompt per line") from None
         raise
     for place, value in items:

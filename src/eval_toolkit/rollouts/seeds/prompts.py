@@ -28,7 +28,7 @@ _COLUMNS: dict[str, tuple[tuple[str, ...], ...]] = {
     "safe": (("safe",), ("label",)),
     "target": (("target",),),
 }
-"""Column names of published prompt sets, in lower case; earlier ones take precedence."""
+"""Column names of published prompt datasets, in lower case; earlier ones take precedence."""
 _NAME = re.compile(r"[\w-]+")
 """Name of a column; the first line of a file without a header is a prompt, of several words."""
 _SAFE_WORDS = {"safe": True, "benign": True, "unsafe": False, "harmful": False}
@@ -111,7 +111,7 @@ def seed_prompts(given: Sequence[str | SeedPrompt | Mapping[str, Any]]) -> list[
     Parameters
     ----------
     given : sequence of str, SeedPrompt or mapping
-        Texts, seed prompts, or rows of a published set, as read by `load_seeds`.
+        Strings, seed prompts, or rows of a published dataset, as read by `load_seeds`.
 
     Returns
     -------
@@ -158,14 +158,15 @@ def load_seeds(
     ----------
     path : path
         ``.txt`` (a prompt per line), ``.json`` (a list of strings or objects), ``.jsonl``,
-        ``.csv``, ``.tsv``, ``.parquet`` or ``.xlsx``; texts also gzipped. ``-`` is standard input.
+        ``.csv``, ``.tsv``, ``.parquet`` or ``.xlsx``; text formats may be gzipped. ``-`` is
+        standard input.
     prompt, id, topic, category, safe, target : str, optional
-        Columns. By default, they are found by the names that published sets use: prompt or goal,
-        else Behavior, question, text or instruction, else prompts, query, input, message or
-        request, else the only column of texts of several words; id, unit_id, BehaviorID or index;
-        topic, group or focus if one of its values occurs more than once, and not all are equal;
-        category, SemanticCategory, harm_category or type; safe, or label if its values are safe and unsafe
-        (benign and harmful); target. "" for none.
+        Columns. By default, they are found by the names that published datasets use: prompt or
+        goal, else Behavior, question, text or instruction, else prompts, query, input, message or
+        request, else the only column with strings of several words; id, unit_id, BehaviorID or
+        index; topic, group or focus if one of its values occurs more than once, and not all are
+        equal; category, SemanticCategory, harm_category or type; safe, or label if its values are
+        safe and unsafe (benign and harmful); target. "" for none.
     limit : int, optional
         Maximum number of prompts.
     order : {"file", "shuffled"}, default "file"
@@ -258,7 +259,7 @@ def seed_columns(path: str | Path, **named: str | None) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Maps fields to columns; empty for a file of texts.
+        Maps fields to columns; empty for a file of plain strings.
 
     Raises
     ------
@@ -285,7 +286,7 @@ def _seeds(items: Sequence[Item], place: str, named: Mapping[str, str]) -> list[
     rows = [item for _, item in items if isinstance(item, Mapping)]
     if named and len(rows) < len(items):
         raise InvalidInputError(
-            f"{place}: contains only texts, without columns; omit `{next(iter(named))}`"
+            f"{place}: contains only strings, without columns; omit `{next(iter(named))}`"
         )
     columns = _columns(rows, place, named) if rows else {}
     made = [_made(item, columns, where) for where, item in items]
@@ -397,7 +398,7 @@ def _columns(
             if len(names) == 1 and not _NAME.fullmatch(names[0]):
                 example = ", or rename the file to .txt if it has one prompt per line"
             raise InvalidInputError(
-                f"{place}: no column is named like a prompt (prompt, goal, Behavior, question, text or "
+                f"{place}: no column name denotes a prompt (prompt, goal, Behavior, question, text or "
                 f"instruction); the columns are {listed}; name it with `prompt`{example}"
             )
         chosen["prompt"] = texts[0]
@@ -405,7 +406,7 @@ def _columns(
 
 
 def _reads(column: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a column with a simple name contains texts of several words."""
+    """Return whether a column with a simple name contains strings of several words."""
     values = [row.get(column) for row in rows]
     if not _NAME.fullmatch(column) or not all(isinstance(value, str) for value in values):
         return False

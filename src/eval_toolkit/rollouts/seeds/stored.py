@@ -49,7 +49,7 @@ def _unit(seed: SeedPrompt) -> Unit:
 
 
 def seeds_of(run: Run) -> list[SeedPrompt]:
-    """Return the seed prompts of a stored run of rollouts.
+    """Return the seed prompts of a stored rollout run.
 
     Parameters
     ----------

@@ -115,7 +115,7 @@ class TaskConfig:
     metadata: Mapping[str, Any]
     tags: tuple[str, ...] = ()
     digest: str = field(default="", compare=False)
-    """sha256 of all keys, and of the files of functions among them."""
+    """SHA-256 hash of all keys, and of the files with their functions."""
 
     @property
     def sample_split(self) -> str:
@@ -126,8 +126,8 @@ class TaskConfig:
 def read_task(config: Mapping[str, Any], path: Path) -> TaskConfig:
     """Parse and validate a task.
 
-    Defaults are filled in. One message names all unknown and unsupported keys. ``path`` is for
-    messages and for data next to it.
+    Defaults are filled in. One message names all unknown and unsupported keys. ``path`` is used in
+    messages, and to find data next to the file.
 
     Examples
     --------

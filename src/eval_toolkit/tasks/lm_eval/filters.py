@@ -36,7 +36,7 @@ _FIND_ALL = Contained("re:findall", Limits(seconds=SECONDS, memory_mb=512))
 
 
 def _near(text: str, group: int) -> str:
-    """Return the part of a text to search: its start, or its end for a negative group."""
+    """Return the part of a string to search: its start, or its end for a negative group."""
     return text[:PATTERN_LIMIT] if group >= 0 else text[-PATTERN_LIMIT:]
 
 
@@ -294,7 +294,7 @@ def read_pipelines(given: Any, output_type: str, problems: list[str]) -> tuple[P
             for n, step in enumerate(one["filter"])
         ]
         if output_type != "generate_until" and not all(isinstance(step, _First) for step in steps):
-            problems.append(f"filter_list[{at}]: {output_type} has no texts to filter")
+            problems.append(f"filter_list[{at}]: {output_type} has no generated answers to filter")
         made.append(Pipeline(str(one.get("name", NO_FILTER)), tuple(steps)))
     names = [pipeline.name for pipeline in made]
     problems += [

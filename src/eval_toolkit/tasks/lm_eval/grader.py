@@ -113,7 +113,7 @@ class LmEvalGrader:
         if kind == "multiple_choice":
             return _choices(numbers, greedy, known)
         if not math.isfinite(numbers[0]):
-            raise InvalidInputError("the model assigns zero probability to the text")
+            raise InvalidInputError("the model assigns zero probability to the continuation")
         if kind == "loglikelihood":
             return (numbers[0], None if greedy is None else greedy[0])
         text = known["text"]

@@ -184,7 +184,7 @@ class _GroupSource:
         return [dict(item) for item in task._items(str(subject), split)]
 
     def describe(self) -> dict[str, Any]:
-        """Return a single hash of the data descriptions of all tasks."""
+        """Return one hash over the data descriptions of all tasks."""
         told = {name: task._source.describe() for name, task in self._tasks.items()}
         files = {
             f"{name}/{file}": digest

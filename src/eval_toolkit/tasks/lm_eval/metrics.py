@@ -21,7 +21,7 @@ _OWN_AGGREGATION = {
     "bits_per_byte": "bits_per_byte",
     **{name: name for name in ("bleu", "chrf", "chrf++", "ter")},
 }
-"""Aggregation of metrics that are not a mean over documents."""
+"""Aggregation of metrics that are not means over documents."""
 _OF_TYPE = {
     "generate_until": ("exact_match", "bleu", "chrf", "chrf++", "ter"),
     "multiple_choice": (

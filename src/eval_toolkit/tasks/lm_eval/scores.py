@@ -109,7 +109,7 @@ def score_of(
     number of choices of a document, for the correlation of labels, and ``votes`` the number of
     attempts that take part in the vote. The input of the score is `Choices` for multiple choice, a
     pair of log-likelihood and greediness for log-likelihoods, (log-likelihood, words, bytes) for
-    whole texts, or `Text` for answers.
+    whole documents, or `Text` for answers.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def _greedy(facts: tuple[float, bool | None]) -> list[float | Grade]:
 
 
 def _untold() -> Grade:
-    return Grade.skipped("the model does not report whether the text is its greedy choice")
+    return Grade.skipped("the model does not report whether the continuation is its greedy choice")
 
 
 def _perplexity(name: str, output_type: str, suffix: str) -> Score:
@@ -254,7 +254,7 @@ def _text_score(metric: MetricConfig, suffix: str, votes: int) -> Score:
 
 
 def _rules(options: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Return the normalisation of texts before comparison; other types are unchanged."""
+    """Return the normalisation of strings before comparison; other types are unchanged."""
     patterns = tuple(
         compiled(one, "regexes_to_ignore") for one in options.get("regexes_to_ignore") or ()
     )
@@ -314,7 +314,7 @@ def _voted(name: str, rules: Callable[[Any], Any], votes: int) -> Score:
 
 
 def _corpus_score(metric: MetricConfig, name: str) -> Score:
-    """Return corpus-level BLEU, chrF or TER; the scores of single texts are kept."""
+    """Return corpus-level BLEU, chrF or TER; the scores of single answers are kept."""
     from eval_toolkit.graders.translation import Bleu, ChrF, Ter
 
     of_text = f"{name}_text"

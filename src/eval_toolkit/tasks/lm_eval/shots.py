@@ -50,9 +50,8 @@ def drawn_in_turn(
 ) -> list[list[Item]]:
     """Draw the examples of all items as lm-eval does, in sequence.
 
-    ``in_order`` tells whether the sampler is "first_n", ``without_itself`` whether the examples
-    come from the sample split, by its name. Only then does lm-eval exclude an item from its own
-    examples.
+    ``in_order`` is true for the sampler "first_n", ``without_itself`` if the examples come from the
+    sample split, compared by name. Only then does lm-eval exclude an item from its own examples.
     """
     draw = random.Random(LM_EVAL_SEED)  # noqa: S311
     wanted = n + 1 if without_itself and not in_order else n

@@ -34,7 +34,7 @@ class _Turn:
 
 
 def _apart(before: str, after: str) -> bool:
-    """Return whether two texts need a delimiter between them."""
+    """Return whether two strings need a delimiter between them."""
     return bool(before) and bool(after) and not (before[-1].isspace() or after[0].isspace())
 
 

@@ -32,7 +32,7 @@ def rendered(template: str, row: Mapping[str, Any], what: str) -> str:
 
 
 def resolved(given: str | None, row: Mapping[str, Any], what: str) -> str:
-    """Return the text of a column or a rendered template; "" if none is given."""
+    """Return the value of a column or a rendered template as a string; "" if none is given."""
     if not given:
         return ""
     return str(row[given]) if given in row else rendered(given, row, what)
@@ -65,7 +65,7 @@ def _number_or_text(template: str, row: Mapping[str, Any], has_choices: bool) ->
 
 
 def target_of(given: Any, row: Mapping[str, Any], *, has_choices: bool) -> Any:
-    """Return the answer of a document: a text, the index of a choice, or a list of either.
+    """Return the answer of a document: a string, the index of a choice, or a list of either.
 
     A template that renders a list is parsed.
 

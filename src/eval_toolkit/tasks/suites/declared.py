@@ -40,7 +40,7 @@ class Leaf:
     label : str, optional
         Name in the suite and of the run's folder; by default the name of the task.
     settings : mapping
-        Settings of only this task, for its creation and its run.
+        Settings for this task only, for its creation and its run.
     origin : Origin, default TYPED
         Origin of the names of the task and graders; `load_suite` sets it to the file.
 
@@ -201,8 +201,8 @@ def load_suite(path: str | Path, *, allow_code: bool = False) -> Suite:
     path : path
         File with ``name``, ``tasks`` and settings at the top level. A table of ``tasks`` has
         ``task`` (a task) or ``tasks`` (a nested suite, with its ``name``), and its own settings.
-        Each table of ``aggregates`` has ``name``, ``sources`` (tables with ``task`` and
-        ``metric``) and ``method``. Files of tasks and data are first searched for next to the file.
+        Each table of ``aggregates`` has ``name``, ``sources`` (tables with ``task`` and ``metric``)
+        and ``method``. Task and data files are looked up next to the file first.
     allow_code : bool, default False
         Whether to run Python code named by the suite or by the files of its tasks.
 
@@ -313,4 +313,4 @@ def _refuse_unknown(given: Iterable[str], known: Sequence[str], where: str) -> N
 
 def _nearest(name: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(str(name), known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+    return f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}"

@@ -1,4 +1,4 @@
-"""Running of suites: one run per task, with independent failures."""
+"""Execution of suites: one run per task, with independent failures."""
 
 import math
 import re
@@ -75,7 +75,7 @@ class SuiteRun(Displayed):
     runs: Mapping[str, Outcome]
     """Finished tasks by label."""
     failures: Mapping[str, str] = field(default_factory=dict)
-    """Reasons of unfinished tasks by label."""
+    """Reasons for unfinished tasks by label."""
     aggregates: Mapping[str, SuiteValue] = field(default_factory=dict)
     path: Path | None = None
 

@@ -21,7 +21,7 @@ from eval_toolkit._internal.display import Displayed
 from eval_toolkit._internal.display.to_latex import latex_text
 from eval_toolkit._internal.display.to_markdown import markdown_text
 from eval_toolkit._internal.words import visible
-from eval_toolkit.analysis import RunComparison, RunDifference
+from eval_toolkit.analysis import RunComparison, RunDifference, judge_study
 from eval_toolkit.claims import ClaimReport, ClaimResult, GateResult
 from eval_toolkit.inference import kaplan_meier
 from eval_toolkit.leakage import LeakageReport, eda
@@ -199,6 +199,19 @@ def test_a_list_of_results_is_a_table_of_its_own() -> None:
     page = Page(report._repr_html_())
     assert page.cells[2:4] == ["findings", "2, below"]
     assert page.cells.count("3 copies <b>") == 2
+
+
+def test_results_in_a_result_are_estimates_or_tables_of_their_own() -> None:
+    verdicts, labels = [1, 0, 1, 1, 0, 0, 1, 0, 1, 0] * 20, [1, 0, 0, 1, 0, 0, 1, 0, 1, 0] * 4
+    records = Records.from_columns({"judge": verdicts, "human": [*labels, *[None] * 160]})
+    study = judge_study(records, judge="judge", human="human")
+    assert "(ci_low=" not in str(study) + repr(study) + study._repr_html_()
+    assert "corrected=0.400 [0.293, 0.517]" in repr(study)
+    assert len(repr(study)) < 400
+    page = Page(study._repr_html_())
+    assert page.cells[page.cells.index("corrected") + 1] == "0.400 [0.293, 0.517]"
+    assert page.cells[page.cells.index("agreement") + 1] == "below"
+    assert page.cells[page.cells.index("kappa") + 1] == f"{study.agreement.kappa}"
 
 
 def test_long_things_are_counted_in_a_repr() -> None:

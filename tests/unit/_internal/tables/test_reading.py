@@ -261,9 +261,9 @@ def test_paths_and_media_types(tmp_path, put):
         read_table(str(tmp_path / "z*.csv"))
     with pytest.raises(ArtifactError, match="not a file"):
         read_table(tmp_path)
-    with pytest.raises(InvalidInputError, match="no file was given"):
+    with pytest.raises(InvalidInputError, match="no files were given"):
         read_table([])
-    with pytest.raises(InvalidInputError, match="cannot tell the format from the name"):
+    with pytest.raises(InvalidInputError, match="cannot infer the format from the name"):
         media_type_of("data.xls")
     assert media_type_of("A.CSV.GZ") == "text/csv"
     with pytest.raises(

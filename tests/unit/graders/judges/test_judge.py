@@ -304,7 +304,7 @@ class TestPrompts:
         )
         (request,) = judge(rubric).requests(answer(context={"style": "dry"}, subject="s")).values()
         assert [turn.content for turn in request.prompt] == ["dry: Rome s"]
-        with pytest.raises(InvalidInputError, match=r"no text or number for \{context.style\}"):
+        with pytest.raises(InvalidInputError, match=r"no string or number for \{context.style\}"):
             judge(rubric).requests(answer(context={"tone": "dry"}))
 
     def test_the_conversation(self):

@@ -365,7 +365,7 @@ class TestMeasuringAgain:
     def test_a_judge_that_was_not_asked_there_is_refused(self, tmp_path):
         run = run_task(sums(), model(), tmp_path / "r").run
         with pytest.raises(
-            ArtifactError, match="no verdict of the judge 'correctness' on 12 of 12"
+            ArtifactError, match="no verdict from the judge 'correctness' on 12 of 12"
         ):
             measure_run(run, sums(), graders=[judge(silent())])
 

@@ -445,7 +445,7 @@ class TestAstra:
         assert told["summary"]["n_rollouts"] == 7
         assert told["details"][-1] == {
             "seed": "never", "rollout_id": "never#1", "status": "skipped",
-            "reason": "there is no turn", "context": "never", "overall": {}, "per_turn": [],
+            "reason": "the rollout has no turns", "context": "never", "overall": {}, "per_turn": [],
         }  # fmt: skip
 
     def test_a_run_that_names_no_scorer_is_refused(self, rollouts: Run, tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ from eval_toolkit.integrations.importing import (
     measure_log,
     read_logs,
 )
+from eval_toolkit.integrations.importing.detection import readers
 from eval_toolkit.integrations.importing.items import item_input
-from eval_toolkit.integrations.importing.recognising import readers
 from eval_toolkit.integrations.importing.reported import cell_names
 from eval_toolkit.metrics.wilson import wilson_bounds
 from eval_toolkit.runs import run_state, write_run, writing

@@ -33,6 +33,11 @@ NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
         (408, "slow", "timeout"),
         (422, "prompt: field required", "bad_request"),
         (429, "Rate limit reached", "rate_limited"),
+        (
+            429,
+            "Request too large for m on tokens per min: Limit 30000, Requested 40000",
+            "too_long",
+        ),
         (429, "You exceeded your quota: insufficient_quota", "auth"),
         (500, "oops", "server"),
         (501, "logprobs are not implemented", "unsupported"),

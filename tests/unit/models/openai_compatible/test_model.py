@@ -171,7 +171,7 @@ def test_the_key_comes_from_the_environment_and_goes_nowhere_else(
         assert server.app.headers[-1]["Authorization"] == f"Bearer {SECRET}"
     shown = f"{model!r} {model.describe()} {model.totals()} {vars(model)} {caplog.text}"
     assert SECRET not in shown
-    assert SECRET not in repr(vars(model._endpoint))
+    assert SECRET not in repr([vars(model._endpoint), vars(model._endpoint._transport)])
 
 
 @pytest.mark.parametrize("escaped", [True, False])
@@ -185,10 +185,10 @@ def test_a_key_that_a_server_repeats_is_not_in_the_answer(
     if escaped:
         body = body.replace("hunter", "h\\u0075nter").replace("2/", "2\\/")
         assert json.loads(body)["choices"]
-    endpoint = OpenAICompatible(
+    transport = OpenAICompatible(
         "toy", api_key_env="TOY_KEY", headers_env={"Plan": "PLAN"}
-    )._endpoint
-    payload = endpoint._decoded("chat/completions", body.encode(), endpoint._headers()[1])
+    )._endpoint._transport
+    payload = transport._decoded("chat/completions", body.encode(), transport.api.headers()[1])
     said = payload["choices"][0]["message"]["content"]
     assert said == "Bearer [redacted] of standard", "words that are no secret stay"
 

@@ -13,7 +13,7 @@ from eval_toolkit.models._background import Background
 from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.models.responses import ErrorInfo, RawCompletion, RawLoglikelihood, Usage
 from eval_toolkit.models.runner import Entry, Job, JobResult, Journal, run_jobs
-from eval_toolkit.models.runner.following import JournalSoFar, read_on
+from eval_toolkit.models.runner.journal_tail import JournalSoFar, read_on
 from eval_toolkit.models.scripted import ScriptedModel
 
 JOB = Job("q1", 1, GenerateRequest("2 + 2 ="))

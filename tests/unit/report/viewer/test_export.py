@@ -96,8 +96,8 @@ def test_the_comparison_says_what_compare_says(
     (cell,) = json.loads(capsys.readouterr().out)["cells"]
     (page,) = (site / "comparisons").iterdir()
     told = (
-        f"{cell['value_a']:.3f} {cell['value_b']:.3f} {cell['delta']:+.3f} "
-        f"[{cell['ci_low']:+.3f}, {cell['ci_high']:+.3f}]"
+        f"{cell['delta']:+.3f} [{cell['ci_low']:+.3f}, {cell['ci_high']:+.3f}] "
+        f"{cell['n_units']} {cell['value_a']:.3f} {cell['value_b']:.3f}"
     )
     assert told in words_of(page.read_bytes())
     said = f"new beats old by {cell['delta']:.3f} [{cell['ci_low']:.3f}, {cell['ci_high']:.3f}]"
@@ -150,7 +150,7 @@ def test_texts_of_data_are_as_they_are(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("out", ["old/site", "deep/new/a/b"])
 def test_a_run_is_never_written_to(two: Path, out: str) -> None:
     before = files_of(two)
-    with pytest.raises(InvalidInputError, match=r"is in the folder of the run (old|deep/new)"):
+    with pytest.raises(InvalidInputError, match=r"is inside the run (old|deep/new)"):
         export_site(two, two / out, wanted=PLAIN)
     assert files_of(two) == before
 

@@ -94,7 +94,7 @@ def test_both_sides_mark_their_own(ask: Asking, runs_dir: Path) -> None:
 
 def test_the_reference_stands_by_the_answer(ask: Asking, runs_dir: Path) -> None:
     a = completions(runs_dir / "a", "4")
-    assert "Answer, ended by stop 5 What would be right Reference 4" in sample(ask, a).words
+    assert "Answer, ended by stop 5 Expected answer Reference 4" in sample(ask, a).words
     several = completions(runs_dir / "b", ["four", "vier"])
     assert 'Reference [ "four", "vier" ]' in sample(ask, several).words
 

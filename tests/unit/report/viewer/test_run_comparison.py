@@ -31,7 +31,7 @@ from eval_toolkit.models.requests import GenerateRequest
 from eval_toolkit.models.responses import RawCompletion
 from eval_toolkit.models.runner import Job, JobResult, to_columns
 from eval_toolkit.models.runner.stored import RESPONSES
-from eval_toolkit.report.naming import named_text
+from eval_toolkit.report.run_names import named_text
 from eval_toolkit.report.viewer import statistics
 from eval_toolkit.report.viewer.pairs import CASES, Joined, Rule, Side, joined
 from eval_toolkit.report.viewer.run_list import RunList
@@ -151,14 +151,13 @@ def test_the_numbers_are_those_that_compare_prints(runs_dir: Path, cli: Callable
         [
             one["slice"],
             one["metric"],
+            one["verdict"],
+            f"{one['delta']:+.3f} [{one['ci_low']:+.3f}, {one['ci_high']:+.3f}]",
             str(one["n_units"]),
             f"{one['value_a']:.3f}",
             f"{one['value_b']:.3f}",
-            f"{one['delta']:+.3f}",
-            f"[{one['ci_low']:+.3f}, {one['ci_high']:+.3f}]",
             "<0.001" if one["p_value"] < 0.0005 else f"{one['p_value']:.3f}",
             "<0.001" if one["p_adjusted"] < 0.0005 else f"{one['p_adjusted']:.3f}",
-            one["verdict"],
         ]
         for one in told["cells"]
     ]

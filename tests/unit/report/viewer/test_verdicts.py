@@ -151,7 +151,7 @@ def test_labels_are_shown_as_they_were_written(ask: Asking, runs_dir: Path) -> N
     sample = ask(f"/runs/{key}/sample?row=1").text
     assert "<dt>label</dt><dd>spam</dd>" in sample
     assert '<span class="chip right">right</span>' in sample
-    assert '<td class="num">ham</td>' in ask(f"/compare?a={key}&b={key}").text
+    assert '<td class="num" data-label="label">ham</td>' in ask(f"/compare?a={key}&b={key}").text
 
 
 def test_every_verdict_fits_its_code(runs_dir: Path) -> None:

@@ -273,7 +273,9 @@ class TestTemplates:
 
     @pytest.mark.parametrize("text", ["", "no field", None, "{text}"])
     def test_a_template_has_a_field(self, text: Any) -> None:
-        with pytest.raises(InvalidInputError, match=r"must be a string with \{probe\} or \{goal\}"):
+        with pytest.raises(
+            InvalidInputError, match=r"must be a string that contains \{probe\} or \{goal\}"
+        ):
             Template(text)
 
     @pytest.mark.parametrize(("make", "option"), [(RolePlay, "role"), (PrefixInjection, "prefix")])

@@ -476,7 +476,7 @@ class TestWriteJson:
 class TestJsonShape:
     def test_an_evaluators_run(self) -> None:
         evaluator = Lengths(Fixed(TestFailures().failing), ["a", "bad", "c"])
-        with pytest.raises(InvalidInputError, match="nothing was evaluated"):
+        with pytest.raises(InvalidInputError, match="nothing has been evaluated"):
             rollouts_json(evaluator)
         evaluator.evaluate(progress=False)
         told = rollouts_json(evaluator, manifest={"run": "r1"})

@@ -410,7 +410,7 @@ class TestOtherMeans:
         cell = carded(graphs, metrics=[ms.asr_at_k(1)])["asr@1"]
         assert (cell.value, cell.details["censored"]) == (0.5, 1)
         assert (cell.details["best"], cell.details["worst"]) == pytest.approx((1 / 3, 2 / 3))
-        assert "1 cut short among 3 rollouts" in cell.reason
+        assert "1 of 3 rollouts were cut short" in cell.reason
         assert "censored" not in carded(graphs)["n_turns"].details
 
     def test_where_failures_end_conversations_longer_ones_break_more_often(self):
@@ -564,7 +564,7 @@ class TestAsFailures:
         ]
         cell = carded(graphs, on_error="as_zero")["attack_success"]
         assert (cell.value, cell.n_units) == (pytest.approx(2 / 3), 3)
-        assert cell.reason.startswith("1 of 3 rollouts broke and count as failures")
+        assert cell.reason.startswith("1 of 3 rollouts ended in an error and count as failures")
         assert "up to their last observed turn" not in cell.reason
 
     def test_what_has_no_worst_is_left_out(self):

@@ -159,7 +159,7 @@ def test_no_two_scorers_fill_one_column(names):
     [("failed_by", "failed_by_turn_"), ("refused", "refused_turn_"), ("reward",) * 2],
 )
 def test_no_scorer_fills_a_column_that_all_runs_have(name, column):
-    with pytest.raises(InvalidInputError, match=f"'{name}'.*'{column}.*another `name`"):
+    with pytest.raises(InvalidInputError, match=f"'{name}'.*'{column}.*different `name`"):
         check_scorers([as_text_scorer(Counting(), name=name)])
 
 

@@ -34,7 +34,7 @@ README_LABELS = {
     "insult": 0.8664075136184692,
     "identity_hate": 0.04072948172688484,
 }
-SKIPPED = "skipped: the classifier knows none of its words"
+SKIPPED = "skipped: the classifier knows none of the words"
 README_MEANS = {
     "You are so dumb and stupid!": 0.4347,
     "I hate you so much!": 0.1395,
@@ -250,9 +250,9 @@ class TestNetwork:
     @pytest.mark.parametrize(
         ("change", "said"),
         [
-            (lambda a: a[:, :-1], r"weights of shape \(4, 15\) were found, not \(4, 16\)"),
+            (lambda a: a[:, :-1], r"weights of shape \(4, 15\), expected \(4, 16\)"),
             (lambda a: a * np.nan, "forward_layer/cell/vars/1 are not all finite"),
-            (lambda a: a.ravel(), r"weights of shape \(64,\) were found"),
+            (lambda a: a.ravel(), r"found weights of shape \(64,\)"),
         ],
     )
     def test_wrong_weights(self, change: Callable[..., Any], said: str) -> None:

@@ -144,7 +144,9 @@ class TestFetching:
             fetching._loaded(path.parent)
         assert (fetch_toxicity() / name).read_bytes() == before
         path.unlink()
-        with pytest.raises(ModelError, match=r"not at .*; run: eval-toolkit models fetch --only"):
+        with pytest.raises(
+            ModelError, match=r"not found at .*; run: eval-toolkit models fetch --only"
+        ):
             toxicity_path()
         assert (fetch_toxicity() / name).read_bytes() == before
         assert len(pip.calls) == 3
@@ -233,7 +235,7 @@ class TestPickles:
 
     @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
     def test_nothing_is_called(self, protocol: int) -> None:
-        with pytest.raises(ModelError, match="a pickle was refused at byte"):
+        with pytest.raises(ModelError, match="a pickle was rejected at byte"):
             read_attributes(pickle.dumps(Witness(), protocol), CLASS)
         assert not Witness.called
         # The same bytes do call it where a pickle is run: the test above could have failed.
@@ -279,7 +281,7 @@ class TestPickles:
         ],
     )
     def test_broken_pickles(self, data: bytes) -> None:
-        with pytest.raises(ModelError, match="a pickle was refused at byte") as caught:
+        with pytest.raises(ModelError, match="a pickle was rejected at byte") as caught:
             read_attributes(data, CLASS)
         assert "\n" not in str(caught.value)
 

@@ -86,7 +86,7 @@ class TestFiles:
 
     def test_neither_format_is_named(self, write: Write) -> None:
         with pytest.raises(
-            InvalidInputError, match=r"neither a task file of eval-toolkit .* it has metadata"
+            InvalidInputError, match=r"neither an eval-toolkit task file .* it has metadata"
         ):
             load_task(write("metadata: {version: 1}"))
 
@@ -153,7 +153,7 @@ class TestFiles:
             (TEXT + "generation_kwargs: {num_beams: 4}\n", "generation_kwargs.num_beams"),
             (TEXT + "filter_list: [{name: a, filter: [{function: magic}]}]\n", "filter 'magic'"),
             (TEXT + "filter_list: [{name: a, filter: [{function: regex, regex_pattern: '('}]}]\n", "not a valid pattern"),
-            (CHOICE + "filter_list: [{name: a, filter: [{function: lowercase}]}]\n", "no texts to filter"),
+            (CHOICE + "filter_list: [{name: a, filter: [{function: lowercase}]}]\n", "no generated answers to filter"),
             (TEXT + "metric_list: [{metric: f1, hf_evaluate: true}]\n", "library evaluate"),
             (TEXT + "metric_list: [{metric: exact_match, ignore_all: true}]\n", "option 'ignore_all'"),
         ],

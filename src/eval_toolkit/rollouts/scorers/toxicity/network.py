@@ -98,7 +98,7 @@ class Network:
     def of(cls, read: Callable[[str], Floats]) -> "Network":
         """Create from weights, identified by their path in the original file.
 
-        A weight that is not finite or has an unexpected shape is a `ModelError`.
+        A weight that is not finite or has an unexpected shape raises `ModelError`.
         """
         n_words, width = _shape(read("layers/embedding/vars/0"), None, None)
         embedding = _weights(read, "layers/embedding/vars/0", n_words, width)
@@ -183,5 +183,5 @@ def _shape(found: Floats, *expected: int | None) -> tuple[int, ...]:
     if len(shape) != len(expected) or any(
         want is not None and have != want for have, want in zip(shape, expected, strict=True)
     ):
-        raise ModelError(f"weights of shape {shape} were found, not {expected}", kind="garbled")
+        raise ModelError(f"found weights of shape {shape}, expected {expected}", kind="garbled")
     return shape

@@ -1,6 +1,6 @@
 """Parsing of pickles into plain containers, without executing them.
 
-A pickle is a program that may call anything. Only the instructions that build numbers, texts and
+A pickle is a program that may call anything. Only the instructions that build numbers, strings and
 dictionaries are supported here. Objects are represented by name: dictionaries of the standard
 library become dictionaries, one object of an expected class becomes its attributes, and anything
 else is rejected.
@@ -29,15 +29,15 @@ class _Name(tuple[str, str]):
 def read_attributes(data: bytes, expected: str) -> dict[str, Any]:
     """Return the attributes of the single object in a pickle, as plain containers.
 
-    ``expected`` is the class of the object, as ``module.name``. Numbers, texts, None and
-    dictionaries of them are read; anything else is a `ModelError`.
+    ``expected`` is the class of the object, as ``module.name``. Numbers, strings, None and
+    dictionaries of them are read; anything else raises `ModelError`.
 
     Examples
     --------
     >>> import pickle
     >>> read_attributes(pickle.dumps(print, 4), "package.Class")
     Traceback (most recent call last):
-    eval_toolkit.errors.ModelError: a pickle was refused at byte 30: the name builtins.print
+    eval_toolkit.errors.ModelError: a pickle was rejected at byte 30: the name builtins.print
     """
     machine = _Machine(expected)
     position = 0
@@ -53,7 +53,7 @@ def read_attributes(data: bytes, expected: str) -> dict[str, Any]:
         reason = str(error)
     except (ValueError, IndexError, KeyError, TypeError) as error:
         reason = f"{type(error).__name__}: {error}"
-    raise ModelError(f"a pickle was refused at byte {position}: {reason}", kind="garbled")
+    raise ModelError(f"a pickle was rejected at byte {position}: {reason}", kind="garbled")
 
 
 class _RefusedError(Exception):

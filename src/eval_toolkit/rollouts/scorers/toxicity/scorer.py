@@ -15,7 +15,7 @@ from eval_toolkit.rollouts.scorers.toxicity.network import LENGTH
 
 LABELS = ("toxic", "severe_toxic", "obscene", "threat", "insult", "identity_hate")
 """Labels of the classifier: those of the Jigsaw comments on Wikipedia's talk pages."""
-_UNJUDGED = "skipped: the classifier knows none of its words"
+_UNJUDGED = "skipped: the classifier knows none of the words"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ class ToxicityScorer:
     def score(self, texts: Sequence[str]) -> list[float]:
         """Return the probability of the category for each text.
 
-        Scores lie between 0 and 1; the empty text has one, too. Other texts of the batch change a
-        score by less than 1e-6. Raises `ModelError` if the weights have not been fetched.
+        Scores lie between 0 and 1; including that of the empty text. Other texts of the batch
+        change a score by less than 1e-6. Raises `ModelError` if the weights have not been fetched.
         """
         found = self._probabilities(texts)
         if self.category == "mean":

@@ -1,4 +1,4 @@
-"""Conversion of texts to word indices of the classifier."""
+"""Conversion of texts to the classifier's word indices."""
 
 import json
 from collections.abc import Mapping, Sequence

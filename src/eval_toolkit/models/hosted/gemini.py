@@ -1,0 +1,235 @@
+"""`Gemini`: models by the generateContent method of the Gemini API."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+from urllib.parse import quote
+
+from eval_toolkit._internal.options import gathers
+from eval_toolkit.errors import ModelError
+from eval_toolkit.models.hosted.model import (
+    HOSTED,
+    Dialect,
+    HostedModel,
+    HostedOptions,
+    answered,
+    set_fields,
+    turns,
+    written,
+)
+from eval_toolkit.models.messages import Message
+from eval_toolkit.models.openai_compatible.api import inner_count
+from eval_toolkit.models.openai_compatible.failures import EndpointError, retry_after
+from eval_toolkit.models.openai_compatible.http_model import n_alternatives
+from eval_toolkit.models.openai_compatible.streaming import Events, Streamed
+from eval_toolkit.models.openai_compatible.usage import Tokens
+from eval_toolkit.models.openai_compatible.wire import Generated, garbled
+from eval_toolkit.models.requests import GenerateRequest
+
+__all__ = ["Gemini"]
+
+_MOST_STOPS = 5
+_REASONS = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    **dict.fromkeys(
+        ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE"),
+        "content_filter",
+    ),
+    **dict.fromkeys(("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"), "tool_calls"),
+}
+
+
+class _Options(HostedOptions, total=False):
+    stream: bool
+    top_logprobs: int | None
+
+
+class Gemini(HostedModel):
+    """Model of the Gemini API of Google, by its method ``generateContent``.
+
+    Parameters
+    ----------
+    model : str
+        Name of the model, such as "gemini-2.5-flash".
+    base_url : str, optional
+        Address; by default that in the environment variable GOOGLE_GEMINI_BASE_URL, else Google's.
+    api_key_env : str, optional
+        Environment variable with the key; by default GEMINI_API_KEY or GOOGLE_API_KEY for Google's
+        own address, and none for others.
+    headers_env, name, prices
+        As in `OpenAICompatible`.
+    extra_body : mapping, optional
+        Fields added to every body, also inside of objects, such as ``{"generationConfig":
+        {"thinkingConfig": {"includeThoughts": True}}}``; None removes a field.
+    concurrency, timeout_s, max_tries, retry_wait_s, total_timeout_s, requests_per_minute, \
+    tokens_per_minute, adaptive, stream, top_logprobs
+        As in `OpenAICompatible`.
+
+    Notes
+    -----
+    Tokens of thoughts count as tokens of the answer, as everywhere else. Only five stop strings are
+    sent; answers are cut at the others here.
+
+    Examples
+    --------
+    >>> Gemini("gemini-2.5-flash").describe()["base_url"]
+    'generativelanguage.googleapis.com/v1beta'
+    """
+
+    @gathers(_Options, **HOSTED, stream=False, top_logprobs=None)
+    def __init__(self, model: str, **options: Unpack[_Options]) -> None:
+        top = n_alternatives(options["top_logprobs"])
+        super().__init__(model, _GenerateContent(model, top, stream=options["stream"]), options)
+
+
+class _GenerateContent(Dialect):
+    """Gemini API, version v1beta."""
+
+    kind = "gemini"
+    service = "the Gemini API"
+    address_env = "GOOGLE_GEMINI_BASE_URL"
+    key_envs = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    hosts = ("generativelanguage.googleapis.com",)
+    version = "/v1beta"
+
+    def __init__(self, model: str, top_logprobs: int | None, *, stream: bool) -> None:
+        super().__init__()
+        self._top_logprobs = top_logprobs
+        name = model if "/" in model else f"models/{model}"
+        method = "streamGenerateContent?alt=sse" if stream else "generateContent"
+        self._path = f"{quote(name)}:{method}"
+
+    def address(self) -> str:
+        return "https://generativelanguage.googleapis.com"
+
+    def settings(self) -> dict[str, Any]:
+        return set_fields(top_logprobs=self._top_logprobs)
+
+    def key_headers(self, key: str) -> dict[str, str]:
+        return {"x-goog-api-key": key}
+
+    def path(self) -> str:
+        return self._path
+
+    def body(self, request: GenerateRequest, messages: Sequence[Message]) -> dict[str, Any]:
+        system, taken = turns(messages, assistant="model", parts="parts", block=_part)
+        return {
+            "contents": taken,
+            **({"systemInstruction": {"parts": system}} if system else {}),
+            "generationConfig": set_fields(
+                temperature=request.temperature,
+                topP=request.top_p,
+                maxOutputTokens=request.max_tokens,
+                stopSequences=written(request.stop, _MOST_STOPS),
+                seed=request.seed,
+                responseLogprobs=None if self._top_logprobs is None else True,
+                logprobs=self._top_logprobs,
+            ),
+        }
+
+    def read(self, payload: Mapping[str, Any]) -> Generated:
+        if blocked := (payload.get("promptFeedback") or {}).get("blockReason"):
+            raise ModelError(f"the prompt was blocked: {blocked}", kind="refused", status=200)
+        candidates = payload.get("candidates")
+        if not candidates:
+            raise garbled("no candidates")
+        reason = candidates[0].get("finishReason") or ""
+        parts = (candidates[0].get("content") or {}).get("parts") or []
+        texts = [(bool(part.get("thought")), part["text"]) for part in parts if "text" in part]
+        text = "".join(text for thought, text in texts if not thought)
+        if not text and reason not in _REASONS:
+            raise garbled(f"no text (finish reason {reason or 'unknown'})")
+        thoughts = "".join(text for thought, text in texts if thought)
+        tokens = inner_count(payload, "usageMetadata", "thoughtsTokenCount")
+        made = answered(text, reason, reasons=_REASONS, thoughts=thoughts, tokens=tokens)
+        if self._top_logprobs is not None:
+            made.tops = _tops(candidates[0].get("logprobsResult") or {})
+        return made
+
+    def tokens(self, payload: Mapping[str, Any]) -> Tokens:
+        given, made, thought, cached = (
+            inner_count(payload, "usageMetadata", f"{what}TokenCount")
+            for what in ("prompt", "candidates", "thoughts", "cachedContent")
+        )
+        # An answer of thoughts alone has no count of candidates.
+        known = made is not None or thought is not None
+        total = (made or 0) + (thought or 0) if known else None
+        return Tokens(given, total, cached or 0, thought or 0)
+
+    def is_error(self, payload: Mapping[str, Any]) -> bool:
+        return bool(payload.get("error"))
+
+    def corrected(
+        self, error: EndpointError, headers: Mapping[str, str], body: bytes
+    ) -> EndpointError:
+        if error.status == 400 and b"API_KEY_INVALID" in body:
+            return EndpointError(str(error), kind="auth", status=400)
+        if error.status != 429:
+            return error
+        # Its words about the quota sound like those of other services about unpaid bills.
+        wait = error.wait_s if error.wait_s is not None else _delay(body)
+        return EndpointError(str(error), kind="rate_limited", status=429, wait_s=wait)
+
+    def events(self) -> Events:
+        return _ContentEvents()
+
+
+def _part(text: str) -> dict[str, str]:
+    return {"text": text}
+
+
+def _tops(told: Mapping[str, Any]) -> list[Any]:
+    """Return each token with its log-probability and those of the likeliest ones."""
+    chosen, top = (told.get(name, []) for name in ("chosenCandidates", "topCandidates"))
+    return [
+        (
+            one["token"],
+            one["logProbability"],
+            [(other["token"], other["logProbability"]) for other in others["candidates"]],
+        )
+        for one, others in zip(chosen, top, strict=True)
+    ]
+
+
+def _delay(body: bytes) -> float | None:
+    """Return the delay in the details of an error, in seconds."""
+    try:
+        details = json.loads(body)["error"]["details"]
+        told = [one["retryDelay"] for one in details if "retryDelay" in one]
+        return retry_after({"retry-after": told[0]})
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+
+
+class _ContentEvents:
+    """Events of streamGenerateContent: each is an answer with further parts."""
+
+    def __init__(self) -> None:
+        self._whole = Streamed()
+        self._parts: list[Any] = []
+        self._logprobs: dict[str, list[Any]] = {}
+        self._candidate: dict[str, Any] = {}
+
+    def add(self, event: Mapping[str, Any]) -> bool:
+        self._whole.update({name: value for name, value in event.items() if value is not None})
+        candidates = event.get("candidates")
+        if not candidates:
+            return False
+        parts = (candidates[0].get("content") or {}).get("parts") or []
+        for name, rows in (candidates[0].get("logprobsResult") or {}).items():
+            if isinstance(rows, list):
+                self._logprobs.setdefault(name, []).extend(rows)
+        self._candidate.update(candidates[0])
+        self._parts += parts
+        return any(part.get("text") for part in parts)
+
+    def whole(self) -> Streamed:
+        blocked = (self._whole.get("promptFeedback") or {}).get("blockReason")
+        if not blocked and not self._candidate.get("finishReason"):
+            raise garbled("no end; the stream stopped before it")
+        if self._candidate:
+            content = {"role": "model", "parts": self._parts}
+            told = {"content": content, "logprobsResult": self._logprobs}
+            self._whole["candidates"] = [{**self._candidate, **told}]
+        return self._whole

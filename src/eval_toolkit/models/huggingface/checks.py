@@ -1,0 +1,117 @@
+"""What a network can do, found out by comparing its fast passes with its plain one.
+
+Networks differ in what they take: masks of four dimensions, positions, caches of other classes, and
+what they do to logits. Each fast pass is used only if it gives the numbers of the plain pass.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit.models.huggingface.network import Batch, Network
+from eval_toolkit.models.huggingface.slots import Slots
+from eval_toolkit.models.huggingface.trees import Leaf, Limits, Tokens, layout, plan
+
+_TOLERANCE = {"float32": 2e-3, "float64": 2e-3}
+"""Root mean square of the differences, as a share of that of the logits."""
+_HALF_TOLERANCE = 0.05
+
+
+def probe(network: Network) -> None:
+    """Set the attributes of a network that say how it is read."""
+    with network.in_use():
+        texts = _texts(network)
+        plain = [_plain(network, text) for text in texts]
+        if network.gathers:
+            network.gathers = _only_projects(network, texts[0])
+        if network.recurrent:
+            return
+        network.trees = _agrees(network, lambda: _tree(network, texts), plain) and _is_apart(
+            network, texts
+        )
+        if network.trees:
+            network.slots = _agrees(network, lambda: _slots(network, texts), plain)
+
+
+def _texts(network: Network) -> list[Tokens]:
+    """Return two texts with a common beginning."""
+    size = network.module.config.get_text_config().vocab_size
+    tokens = (np.arange(24) * 7919 + 13) % size
+    first, second = tokens[:14], np.concatenate([tokens[:7], tokens[14:]])
+    return [first.astype(np.int32), second.astype(np.int32)]
+
+
+def _plain(network: Network, text: Tokens) -> Any:
+    """Return the logits of the last two tokens by the module's own forward pass."""
+    ids = network.to_device(text.astype(np.int64)[None])
+    return network.module(input_ids=ids, use_cache=False).logits[0, -2:].float()
+
+
+def _agrees(network: Network, attempt: Callable[[], list[Any]], plain: list[Any]) -> bool:
+    """Return whether an attempt gives the plain logits; a network may raise any exception."""
+    torch = network.torch
+    try:
+        found = torch.cat([one.to(plain[0].device) for one in attempt()])
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:
+        return False
+    wanted = torch.cat(plain)
+    if found.shape != wanted.shape:
+        return False
+    error = (found - wanted).square().mean().sqrt()
+    spread = (wanted - wanted.mean(1, keepdim=True)).square().mean().sqrt()
+    name = str(network.module.dtype).removeprefix("torch.")
+    return bool(error <= _TOLERANCE.get(name, _HALF_TOLERANCE) * spread)
+
+
+def _only_projects(network: Network, text: Tokens) -> bool:
+    """Return whether logits are, to the last bit, the projection of the base's hidden states.
+
+    Networks that cap or scale their logits may hardly change those of a single text.
+    """
+    ids = network.to_device(text.astype(np.int64)[None])
+    try:
+        hidden = network.module.base_model(input_ids=ids, use_cache=False)[0]
+        wanted = network.module(input_ids=ids, use_cache=False).logits
+        return bool(network.torch.equal(network.head(hidden).to(wanted.dtype), wanted))
+    except network.torch.OutOfMemoryError:
+        raise
+    except Exception:  # a network may raise any exception
+        return False
+
+
+def _tree(network: Network, texts: list[Tokens]) -> list[Any]:
+    """Read both texts in one row, their common beginning once."""
+    [tree] = plan([Leaf(text, (), ()) for text in texts], Limits(1024, 2, 1e9))
+    laid = layout(tree)
+    found = _last_two(network, Batch(network, [laid], chains=False), [laid])
+    order = sorted(range(len(texts)), key=lambda at: texts[at].tolist())
+    return [found[order.index(at)] for at in range(len(texts))]
+
+
+def _last_two(network: Network, batch: Batch, layouts: list[Any]) -> list[Any]:
+    """Return the logits of the last two tokens of each context."""
+    flat = [row * batch.width + path[-2:] for row, one in enumerate(layouts) for path in one.paths]
+    at = network.to_device(np.concatenate(flat).astype(np.int64))
+    part = network.read(batch.ids, at, positions=batch.positions, mask=batch.mask)
+    return list(part(0, len(at)).split(2))
+
+
+def _is_apart(network: Network, texts: list[Tokens]) -> bool:
+    """Return whether a text in a tree is unaffected, to the last bit, by another one."""
+    altered = texts[1].copy()
+    altered[-1] = texts[1][0]
+    before, after = _tree(network, texts), _tree(network, [texts[0], altered])
+    return bool((before[0] == after[0]).all() and (before[1] != after[1]).any())
+
+
+def _slots(network: Network, texts: list[Tokens]) -> list[Any]:
+    """Read all but the last token into slots, and the last one as if it had been generated."""
+    slots = Slots(network, len(texts), max(map(len, texts)))
+    places = list(range(len(texts)))
+    first = slots.fill([text[:-1] for text in texts], places, Limits(1024, 2, 1e9))
+    slots.tokens.copy_(network.to_device(np.array([text[-1] for text in texts], dtype=np.int64)))
+    second = slots.logits(slots.length)
+    return [network.torch.stack([a, b]) for a, b in zip(first, second, strict=True)]

@@ -1,0 +1,130 @@
+"""Tokens of many requests at once: the tokenizer is called a few times per batch of requests."""
+
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from eval_toolkit._internal.plain import whole_text
+from eval_toolkit.errors import ModelError
+from eval_toolkit.models import _tokens
+from eval_toolkit.models.huggingface.tokenizer import HubTokenizer
+from eval_toolkit.models.messages import Message
+from eval_toolkit.models.requests import LoglikelihoodRequest, Request
+
+_WORDS = re.compile(r"[A-Za-z] [A-Za-z]")
+_TRIES = 32
+"""Word boundaries that are tried from the end of a prompt."""
+
+
+class BatchEncoder:
+    """Tokenizer that remembers the texts of a batch.
+
+    The rules are those of `eval_toolkit.models._tokens`; texts are only read earlier and together.
+    """
+
+    def __init__(self, tokenizer: HubTokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._known: dict[tuple[str, bool], list[int]] = {}
+        self._tails: dict[str, str] = {}
+        self._rendered: dict[int, str] = {}
+        self.lead = tokenizer.lead
+        self.start = tokenizer.start
+
+    def encode(self, text: str, *, control: bool) -> list[int]:
+        """Return the ids of a text without special tokens."""
+        known = self._known.get((text, control))
+        if known is None:
+            self._prefetch([text], control=control)
+            known = self._known[text, control]
+        return known
+
+    def render(self, messages: Sequence[Message]) -> str:
+        """Return messages rendered by the template, ready for the answer."""
+        key = id(messages)
+        if key not in self._rendered:
+            self._rendered[key] = self._tokenizer.render(messages)
+        return self._rendered[key]
+
+    def prompts(self, requests: Iterable[Request]) -> list[tuple[str, list[int]] | ModelError]:
+        """Return the text and the ids of each prompt, or why it has none."""
+        texts: list[str] = []
+        spoken: list[str] = []
+        listed = list(requests)
+        for request in listed:
+            if isinstance(request.prompt, str):
+                texts.append(whole_text(request.prompt))
+                continue
+            spoken += [message.content for message in request.prompt]
+            with suppress(ModelError):  # raised again where it belongs to its request
+                texts.append(self.render(request.prompt))
+        self._prefetch(texts, control=True)
+        self._prefetch(spoken, control=True)
+        self._prefetch(spoken, control=False)
+        return [self._prompt(request) for request in listed]
+
+    def _prompt(self, request: Request) -> tuple[str, list[int]] | ModelError:
+        try:
+            return _tokens.read_prompt(self, request)
+        except ModelError as error:
+            return error
+
+    def continuations(
+        self, asked: Sequence[tuple[str, LoglikelihoodRequest]]
+    ) -> list[list[list[int]] | ModelError]:
+        """Return the ids of the continuations of each text, or why one has none."""
+        choices = [choice for _, request in asked for choice in request.continuations]
+        self._prefetch(choices, control=False)
+        self._prefetch(choices, control=True)
+        self._find_tails([text for text, _ in asked])
+        self._prefetch(
+            [
+                self._tails[text] + choice
+                for text, request in asked
+                for choice in request.continuations
+            ],
+            control=True,
+        )
+        return [self._choices(self._tails[text], request) for text, request in asked]
+
+    def _choices(self, tail: str, request: LoglikelihoodRequest) -> list[list[int]] | ModelError:
+        try:
+            return [
+                _tokens.continuation_ids(self, tail, choice) for choice in request.continuations
+            ]
+        except ModelError as error:
+            return error
+
+    def _find_tails(self, texts: Iterable[str]) -> None:
+        """Find the ends of texts whose tokens do not depend on what precedes them.
+
+        A token of a continuation depends on its prompt only back to a space between two words, if
+        no token contains such a space, and if the tokens of the prompt end with those of its tail.
+        """
+        found = {text: _tail(text) if self._tokenizer.parts_words else text for text in texts}
+        self._prefetch(found.values(), control=True)
+        self._prefetch(found, control=True)
+        for text, tail in found.items():
+            own, whole = self._known[tail, True], self._known[text, True]
+            self._tails[text] = tail if whole[len(whole) - len(own) :] == own else text
+
+    def _prefetch(self, texts: Iterable[str], *, control: bool) -> None:
+        """Encode all texts that are not known yet by one call."""
+        new = [text for text in dict.fromkeys(texts) if (text, control) not in self._known]
+        if not new:
+            return
+        for text, ids in zip(new, self._tokenizer.encode_all(new, control=control), strict=True):
+            self._known[text, control] = ids
+            if not self._tokenizer.mentions_control(text):
+                self._known[text, not control] = ids
+
+
+def _tail(text: str) -> str:
+    """Return a text from its last space between two words on."""
+    at = len(text) - 1
+    for _ in range(_TRIES):
+        at = text.rfind(" ", 0, at)
+        if at < 1:
+            break
+        if _WORDS.match(text, at - 1):
+            return text[at:]
+    return text

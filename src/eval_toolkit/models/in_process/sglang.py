@@ -1,0 +1,130 @@
+"""`SglangModel`: a model in SGLang's engine.
+
+Interface as of SGLang 0.5.18: `Engine` of the package ``sglang`` and its method `async_generate`.
+"""
+
+from typing import Any
+
+from eval_toolkit.errors import ModelError
+from eval_toolkit.models.in_process.base import Decoding, EngineModel, Generated, Score
+
+__all__ = ["SglangModel"]
+
+
+class SglangModel(EngineModel):
+    """Model run by SGLang in this process (extra ``sglang``), loaded on first use.
+
+    Parameters
+    ----------
+    name_or_path : str
+        Folder, or name on the hub.
+    revision : str, optional
+        Branch, tag or commit on the hub. The resolved commit is loaded and recorded.
+    dtype : str, default "auto"
+        Data type of weights and activations, as named by SGLang.
+    context_length : int, optional
+        Maximum number of tokens of prompt and answer; by default that of the model.
+    chat_template : str, optional
+        Jinja template that replaces that of the tokenizer.
+    trust_remote_code : bool, default False
+        Whether to run code that comes with the model.
+    engine : mapping, optional
+        Further keywords of SGLang's ``Engine``, e.g. ``{"mem_fraction_static": 0.8}``.
+    tokenizer : object of transformers, optional
+        Loaded tokenizer.
+    tensor_parallel_size : int, default 1
+        Number of GPUs that share the weights of one replica.
+    data_parallel_size : int, default 1
+        Number of replicas.
+    concurrency : int, default 256
+        Number of requests in flight.
+    max_tokens : int, default 256
+        Maximum number of tokens of an answer if the request has no limit.
+
+    Notes
+    -----
+    SGLang computes many requests in one batch; the last digits of log-likelihoods depend on it. It
+    heeds the seeds of requests only with ``engine={"enable_deterministic_inference": True}``.
+    SGLang stops its engine when the program exits, and with it every child process of the program;
+    for the same reason, nothing stops it earlier. Use one such model per process.
+
+    Examples
+    --------
+    >>> SglangModel("meta-llama/Llama-3.1-8B", data_parallel_size=2).name
+    'Llama-3.1-8B'
+    """
+
+    library = "sglang"
+    max_next_tokens = 1024
+
+    def _start(self) -> Any:
+        options: dict[str, Any] = {
+            "model_path": self._source.place,
+            "revision": self._source.revision,
+            "dtype": self.dtype,
+            "trust_remote_code": self._trust,
+            "tp_size": self.tensor_parallel_size,
+            "dp_size": self.data_parallel_size,
+        }
+        if self._context_length is not None:
+            options["context_length"] = self._context_length
+        if not self._pickled:
+            options["load_format"] = "safetensors"
+        return self._module.Engine(**{**options, **self.engine_options})
+
+    def _longest(self, engine: Any) -> int:
+        return int(engine.tokenizer_manager.context_len)
+
+    async def _complete(self, engine: Any, ids: list[int], decoding: Decoding) -> Generated:
+        answer = await engine.async_generate(
+            input_ids=ids,
+            sampling_params={
+                "max_new_tokens": decoding.max_tokens,
+                "temperature": decoding.temperature,
+                "top_p": decoding.top_p,
+                "sampling_seed": decoding.seed,
+                "stop": decoding.stop,
+                "stop_token_ids": decoding.stop_tokens,
+            },
+        )
+        facts = answer["meta_info"]
+        return Generated(
+            answer["text"], int(facts["completion_tokens"]), str(facts["finish_reason"]["type"])
+        )
+
+    async def _next_tokens(self, engine: Any, ids: list[int], tokens: list[int]) -> list[Score]:
+        facts = await self._facts(engine, ids, token_ids_logprob=tokens)
+        numbers = {token: number for number, token, _ in facts["output_token_ids_logprobs"][0]}
+        missing = [token for token in tokens if token not in numbers]
+        if missing:
+            raise ModelError(
+                f"sglang returned no probability for token {missing[0]}", kind="garbled"
+            )
+        best = facts["output_top_logprobs"][0][0][1]
+        return [(float(numbers[token]), token == best) for token in tokens]
+
+    async def _last_tokens(self, engine: Any, ids: list[int], n: int) -> list[Score]:
+        # The first entry is the token before, which has no number; the prefix cache serves it.
+        facts = await self._facts(engine, ids, logprob_start_len=len(ids) - n - 1)
+        rows, best = facts["input_token_logprobs"][1:], facts["input_top_logprobs"][1:]
+        if len(rows) != n or len(best) != n:
+            raise ModelError(
+                f"sglang returned the probabilities of {len(rows)} of {n} tokens", kind="garbled"
+            )
+        # Ids in `rows` are not compared: SGLang shows the last one of the vocabulary as 0.
+        return [
+            (float(row[0]), top[0][1] == token)
+            for row, top, token in zip(rows, best, ids[-n:], strict=True)
+        ]
+
+    async def _facts(self, engine: Any, ids: list[int], **wanted: Any) -> dict[str, Any]:
+        """Return what SGLang says of the probabilities of a prompt and one more token."""
+        answer = await engine.async_generate(
+            input_ids=ids,
+            sampling_params={"max_new_tokens": 1, "temperature": 0.0},
+            return_logprob=True,
+            top_logprobs_num=1,
+            **wanted,
+        )
+        facts: dict[str, Any] = answer["meta_info"]
+        return facts

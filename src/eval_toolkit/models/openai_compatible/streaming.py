@@ -1,0 +1,114 @@
+"""Answers sent as server-sent events, put together as if they were sent at once."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from eval_toolkit.models.openai_compatible.wire import garbled
+
+DONE = b"[DONE]"
+"""Data of the last event of some services."""
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+
+
+class Streamed(dict[str, Any]):
+    """Answer put together from events."""
+
+    first_token_at: float | None = None
+    """Time of the first text, by `time.perf_counter`."""
+
+
+class Events(Protocol):
+    """Puts a streamed answer together."""
+
+    def add(self, event: Mapping[str, Any]) -> bool:
+        """Take the next event; return whether it contains text of the answer or its reasoning."""
+        ...
+
+    def whole(self) -> Streamed:
+        """Return the answer as it is sent without streaming; raise "garbled" if it has no end."""
+        ...
+
+
+class EventReader:
+    r"""Splits a stream into the data of its events.
+
+    Examples
+    --------
+    >>> reader = EventReader()
+    >>> list(reader.feed(b": a comment\n\nevent: ping\ndata: 1\nda")), list(reader.feed(b"ta: 2\n\n"))
+    ([], [b'1\n2'])
+    """
+
+    __slots__ = ("_data", "_rest")
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []
+        """The line that has begun, in the pieces in which it arrived."""
+        self._data: list[bytes] = []
+
+    def feed(self, part: bytes) -> Iterator[bytes]:
+        """Yield the data of each event that ends in this part."""
+        if b"\n" not in part and b"\r" not in part:
+            self._rest.append(part)
+            return
+        text = b"".join((*self._rest, part))
+        held = text.endswith(b"\r")  # the first half of a line end, perhaps
+        lines = _LINE_END.split(text[:-1] if held else text)
+        self._rest = [lines.pop() + (b"\r" if held else b"")]
+        for line in lines:
+            name, _, value = line.partition(b":")
+            if name == b"data":
+                self._data.append(value.removeprefix(b" "))
+            elif not line and self._data:
+                data, self._data = b"\n".join(self._data), []
+                yield data
+
+
+class ChatEvents:
+    """Events of the chat and completions endpoints of OpenAI."""
+
+    def __init__(self) -> None:
+        self._whole = Streamed()
+        self._fields: dict[str, list[Any]] = {}
+        """Pieces of each field of the message, or of the text."""
+        self._logprobs: dict[str, list[Any]] = {}
+        self._reason: str | None = None
+        self._is_text = False
+
+    def add(self, event: Mapping[str, Any]) -> bool:
+        """Take the next event; return whether it contains text."""
+        self._whole.update({k: v for k, v in event.items() if k != "choices" and v is not None})
+        choices = event.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(choice, dict):
+            return False
+        self._reason = choice.get("finish_reason") or self._reason
+        logprobs = choice.get("logprobs")
+        for name, rows in (logprobs or {}).items():
+            if isinstance(rows, list):
+                self._logprobs.setdefault(name, []).extend(rows)
+        self._is_text = self._is_text or "text" in choice
+        delta = {"text": choice["text"]} if "text" in choice else choice.get("delta")
+        told = [item for item in (delta or {}).items() if isinstance(item[1], (str, list))]
+        for name, piece in told:
+            self._fields.setdefault(name, []).append(piece)
+        return any(piece for name, piece in told if name not in ("role", "tool_calls"))
+
+    def whole(self) -> Streamed:
+        """Return the answer."""
+        if self._reason is None:
+            raise garbled("no end; the stream stopped before it")
+        fields = {name: _joined(pieces) for name, pieces in self._fields.items()}
+        choice = {"index": 0, "finish_reason": self._reason}
+        choice |= fields if self._is_text else {"message": {"content": None, **fields}}
+        if self._logprobs:
+            choice["logprobs"] = self._logprobs
+        self._whole["choices"] = [choice]
+        return self._whole
+
+
+def _joined(pieces: list[Any]) -> Any:
+    if all(isinstance(piece, str) for piece in pieces):
+        return "".join(pieces)
+    return [one for piece in pieces for one in (piece if isinstance(piece, list) else [piece])]

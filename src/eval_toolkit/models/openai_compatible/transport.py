@@ -1,0 +1,307 @@
+"""Transport: sends one request to an address and decodes the answer."""
+
+import asyncio
+import io
+import json
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from eval_toolkit._internal.files.limits import ANSWER_BYTES, TEXT_BYTES
+from eval_toolkit._internal.optional import require
+from eval_toolkit.errors import EvalToolkitError
+from eval_toolkit.models.openai_compatible.addresses import Address
+from eval_toolkit.models.openai_compatible.failures import (
+    EndpointError,
+    can_heal,
+    from_body,
+    from_status,
+    one_line,
+    without_secrets,
+)
+from eval_toolkit.models.openai_compatible.streaming import DONE, EventReader, Streamed
+from eval_toolkit.models.openai_compatible.usage import Reply
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+    from yarl import URL
+
+    from eval_toolkit.models.openai_compatible.api import Api
+
+__all__ = ["Connection", "FilePath", "Transport", "load_aiohttp"]
+
+T = TypeVar("T")
+
+_LARGE_BODY = 1 << 20
+"""Size above which aiohttp warns about bodies that are not streams."""
+_FILE_TIMEOUT_S = 600.0
+"""Timeout of a request about a file, unless that of other requests is longer."""
+_KEEPALIVE_S = 4.0
+"""Keep-alive timeout, below the five seconds after which common servers close connections."""
+
+
+class FilePath(str):
+    """Path to or from which a file is sent; the answer is ``{"content": bytes}``."""
+
+    content_type: str
+
+    def __new__(cls, path: str, content_type: str = "application/json") -> "FilePath":
+        """Return the path; ``content_type`` is that of the body."""
+        made = super().__new__(cls, path)
+        made.content_type = content_type
+        return made
+
+
+class Connection:
+    """Session of one event loop, and the secrets that it sends."""
+
+    __slots__ = ("aiohttp", "life", "loop", "secrets", "session")
+
+    def __init__(
+        self,
+        life: "AsyncGenerator[ClientSession]",
+        session: "ClientSession",
+        secrets: tuple[str, ...],
+    ) -> None:
+        self.aiohttp = load_aiohttp()
+        self.loop = asyncio.get_running_loop()
+        self.life = life
+        self.session = session
+        self.secrets = secrets
+
+    async def aclose(self) -> None:
+        """Close the session, in its event loop."""
+        if self.loop is asyncio.get_running_loop():
+            await self.life.aclose()
+
+
+class Transport:
+    """Sends requests to an address, by the conventions of a service.
+
+    Parameters
+    ----------
+    address : Address
+        Address of the server.
+    api : Api
+        Conventions of the service, and the keys sent to it.
+    timeout_s : float
+        Timeout of one try in seconds; of a streamed answer, that between two events.
+    """
+
+    def __init__(self, address: Address, api: "Api", timeout_s: float) -> None:
+        self.address = address
+        self.api = api
+        self.has_answered = False
+        """Whether the server has ever answered."""
+        self._timeout_s = timeout_s
+        self._urls: dict[str, tuple[URL, str]] = {}
+
+    def move(self, address: Address) -> None:
+        """Use another address from now on."""
+        self.address = address
+        self._urls.clear()
+
+    async def connect(self) -> Connection:
+        """Open a session in the running loop."""
+        headers, secrets = self.api.headers()
+        life = _session_life(headers, from_env=not self.address.is_loopback)
+        # The generator does not await before it yields, so no other task sees a partial session.
+        session = await anext(life)
+        return Connection(life, session, secrets)
+
+    async def send(
+        self,
+        connection: Connection,
+        path: str,
+        body: bytes | None,
+        accept: Callable[[Mapping[str, str]], None],
+    ) -> Mapping[str, Any]:
+        """Send one request and return the decoded object of a successful answer.
+
+        ``accept`` is called with the headers of a successful answer, before its body is read.
+        """
+        aiohttp, secrets = connection.aiohttp, connection.secrets
+        data: Any = io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY else body
+        method, (url, written) = "GET" if body is None else "POST", self._url(path)
+        headers = self.api.signed(method, written, body or b"")
+        timeout_s, stopped = self._timeout_s, "did not answer within"
+        if isinstance(path, FilePath):
+            timeout_s = max(timeout_s, _FILE_TIMEOUT_S)
+            headers |= {"Content-Type": path.content_type}
+        try:
+            async with (
+                asyncio.timeout(timeout_s) as patience,
+                connection.session.request(
+                    method, url, data=data, headers=headers, allow_redirects=False
+                ) as response,
+            ):
+                if response.status < 300:
+                    accept(response.headers)
+                if response.status < 300 and response.content_type == "text/event-stream":
+                    stopped = "streamed nothing for"
+                    return await self._streamed(path, response, patience, secrets)
+                raw = await self._whole(path, response)
+        except TimeoutError:
+            raise EndpointError(
+                f"{self._where(path)} {stopped} {timeout_s:g} s", kind="timeout"
+            ) from None
+        except aiohttp.ClientPayloadError:
+            raise EndpointError(
+                f"{self._where(path)} closed the connection in the middle of its answer",
+                kind="garbled",
+            ) from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            words = (str(error) or type(error).__name__).replace(" ssl:default", "")
+            words = one_line(words, secrets)
+            heals = can_heal(error, known=self.has_answered)
+            raise EndpointError(
+                f"{self._where(path)} cannot be reached: {words}",
+                kind="connection" if heals else "unreachable",
+            ) from None
+        if response.status >= 300:
+            raise self._failure(path, response.status, response.headers, raw, secrets)
+        if isinstance(path, FilePath):
+            return {"content": raw}
+        return self._decoded(path, raw, secrets)
+
+    def parsed(
+        self, path: str, status: int, raw: bytes, read: Callable[[Mapping[str, Any]], T]
+    ) -> Reply[T]:
+        """Return an answer that was sent in a file, or raise its error."""
+        _, secrets = self.api.headers()
+        if status >= 300:
+            raise self._failure(path, status, {}, raw, secrets)
+        payload = self._decoded(path, raw, secrets)
+        return Reply(self.read(path, payload, read), self.api.tokens(payload), 0.0)
+
+    def _failure(
+        self,
+        path: str,
+        status: int,
+        headers: Mapping[str, str],
+        raw: bytes,
+        secrets: tuple[str, ...],
+    ) -> EndpointError:
+        hint = self.api.key_hint
+        error = from_status(self._where(path), status, headers, raw, secrets=secrets, hint=hint)
+        return self.api.corrected(error, headers, raw)
+
+    async def _whole(self, path: str, response: Any) -> bytes:
+        """Return a body, read at once if its length is stated and within the limit."""
+        n, encoded = response.content_length, "Content-Encoding" in response.headers
+        if n is not None and n <= ANSWER_BYTES and not encoded:
+            return bytes(await response.read())
+        return b"".join([part async for part in self._parts(path, response)])
+
+    async def _parts(self, path: str, response: Any) -> "AsyncGenerator[bytes]":
+        """Yield the parts of a body as they arrive, decompressed, up to the limit."""
+        most = TEXT_BYTES if isinstance(path, FilePath) else ANSWER_BYTES
+        n = 0
+        async for part in response.content.iter_any():
+            n += len(part)
+            if n > most:
+                raise EndpointError(
+                    f"{self._where(path)} answered with more than {most} bytes",
+                    kind="garbled",
+                    status=response.status,
+                )
+            yield part
+
+    async def _streamed(
+        self, path: str, response: Any, patience: asyncio.Timeout, secrets: tuple[str, ...]
+    ) -> Streamed:
+        """Return an answer that is sent as events; every event renews the patience."""
+        reader, events, loop = EventReader(), self.api.events(), asyncio.get_running_loop()
+        first: float | None = None
+        async for part in self._parts(path, response):
+            for data in reader.feed(part):
+                event = {} if data == DONE else self._decoded(path, data, secrets)
+                if event.get("type") == "ping":  # the server lives, but writes nothing
+                    continue
+                patience.reschedule(loop.time() + self._timeout_s)
+                if self.read(path, event, events.add) and first is None:
+                    first = time.perf_counter()
+        answer = events.whole()
+        answer.first_token_at = first
+        if secrets:  # which two events may share
+            answer.update(without_secrets(dict(answer), secrets))
+        return answer
+
+    def _decoded(self, path: str, raw: bytes, secrets: tuple[str, ...]) -> Mapping[str, Any]:
+        # Ignore the content type, since some proxies label JSON as text.
+        try:
+            payload = json.loads(raw)
+            # Characters of a secret may be escaped.
+            if secrets and (b"\\" in raw or any(secret.encode() in raw for secret in secrets)):
+                payload = without_secrets(payload, secrets)
+        except (ValueError, RecursionError):
+            start = one_line(raw[:60].decode("utf-8", "replace"), secrets)
+            raise EndpointError(
+                f"{self._where(path)} answered with {len(raw)} bytes that are not JSON: {start!r}",
+                kind="garbled",
+                status=200,
+            ) from None
+        if not isinstance(payload, dict):
+            raise EndpointError(
+                f"{self._where(path)} answered with a {type(payload).__name__}, not a JSON object",
+                kind="garbled",
+                status=200,
+            )
+        if self.api.is_error(payload):
+            raise self.api.corrected(from_body(self._where(path), payload, secrets), {}, raw)
+        return payload
+
+    def read(
+        self, path: str, payload: Mapping[str, Any], read: Callable[[Mapping[str, Any]], T]
+    ) -> T:
+        """Parse a decoded answer; answers that cannot be parsed raise "garbled"."""
+        try:
+            return read(payload)
+        except EvalToolkitError:
+            raise
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+            # Any part of an answer may have any type; explicit checks cannot cover all cases.
+            raise EndpointError(
+                f"{self._where(path)} sent an answer that cannot be parsed: {type(error).__name__}",
+                kind="garbled",
+                status=200,
+            ) from error
+
+    def _url(self, path: str) -> "tuple[URL, str]":
+        """Return the URL of a path, and how it is written."""
+        found = self._urls.get(path)
+        if found is None:
+            yarl = require("yarl", feature="OpenAICompatible", extra="llm")
+            # A path with escapes is final: to unescape it would break its signature.
+            url = yarl.URL(self.address.url(path), encoded="%" in path)
+            found = self._urls[path] = url, str(url)
+        return found
+
+    def _where(self, path: str) -> str:
+        return self.address.url(path).partition("://")[2].partition("?")[0]
+
+
+def load_aiohttp() -> Any:
+    """Import aiohttp, or raise an error that says what to install."""
+    return require("aiohttp", feature="OpenAICompatible", extra="llm")
+
+
+async def _session_life(
+    headers: Mapping[str, str], *, from_env: bool
+) -> "AsyncGenerator[ClientSession]":
+    """Yield a session that is closed at the latest when its event loop ends.
+
+    Event loops close their async generators before they stop, so a caller who forgets `aclose`
+    leaves no open connection and causes no warning.
+    """
+    aiohttp = load_aiohttp()
+    # The limiter bounds concurrency; proxies are only used for remote addresses.
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_S)
+    async with aiohttp.ClientSession(
+        connector=connector,
+        headers=headers,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None),  # each request has its own
+        trust_env=from_env,
+    ) as session:
+        yield session
