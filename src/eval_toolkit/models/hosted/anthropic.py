@@ -23,8 +23,6 @@ from eval_toolkit.models.openai_compatible.usage import Tokens
 from eval_toolkit.models.openai_compatible.wire import Generated, cue_in_user, garbled
 from eval_toolkit.models.requests import GenerateRequest
 
-__all__ = ["Anthropic"]
-
 _REASONS = {
     "end_turn": "stop",
     "stop_sequence": "stop",

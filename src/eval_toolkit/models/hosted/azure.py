@@ -17,8 +17,6 @@ from eval_toolkit.models.openai_compatible.wire import (
 from eval_toolkit.models.openai_compatible.wire import Dialect as OpenAIDialect
 from eval_toolkit.models.requests import GenerateRequest
 
-__all__ = ["AzureOpenAI"]
-
 _VERSION = re.compile(r"\d{4}-\d{2}-\d{2}(?:-preview)?")
 
 

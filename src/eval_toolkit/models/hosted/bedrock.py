@@ -26,8 +26,6 @@ from eval_toolkit.models.openai_compatible.usage import Tokens
 from eval_toolkit.models.openai_compatible.wire import Generated, garbled
 from eval_toolkit.models.requests import GenerateRequest
 
-__all__ = ["Bedrock"]
-
 _REASONS = {
     "end_turn": "stop",
     "stop_sequence": "stop",

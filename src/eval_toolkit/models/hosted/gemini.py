@@ -26,8 +26,6 @@ from eval_toolkit.models.openai_compatible.usage import Tokens
 from eval_toolkit.models.openai_compatible.wire import Generated, garbled
 from eval_toolkit.models.requests import GenerateRequest
 
-__all__ = ["Gemini"]
-
 _MOST_STOPS = 5
 _REASONS = {
     "STOP": "stop",

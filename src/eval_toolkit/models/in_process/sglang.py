@@ -8,8 +8,6 @@ from typing import Any
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.in_process.base import Decoding, EngineModel, Generated, Score
 
-__all__ = ["SglangModel"]
-
 
 class SglangModel(EngineModel):
     """Model run by SGLang in this process (extra ``sglang``), loaded on first use.

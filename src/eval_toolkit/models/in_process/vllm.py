@@ -13,8 +13,6 @@ from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.in_process.base import Decoding, EngineModel, Generated, Score
 
-__all__ = ["VllmModel"]
-
 
 class VllmModel(EngineModel):
     """Model run by vLLM in this process (extra ``vllm``), loaded on first use.

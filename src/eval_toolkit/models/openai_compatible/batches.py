@@ -28,8 +28,6 @@ from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood
 from eval_toolkit.models.runner.lines import parsed_line
 from eval_toolkit.models.servers import the_server
 
-__all__ = ["BATCHES", "BatchModel"]
-
 BATCHES = "batches.jsonl"
 """File in a run folder that says which requests are in which batch."""
 _MOST_REQUESTS = 50_000

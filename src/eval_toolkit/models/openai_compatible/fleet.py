@@ -13,8 +13,6 @@ from eval_toolkit.models.openai_compatible.retries import seems_gone
 from eval_toolkit.models.openai_compatible.usage import Totals
 from eval_toolkit.models.patience import the_patience
 
-__all__ = ["Fleet"]
-
 T = TypeVar("T")
 
 

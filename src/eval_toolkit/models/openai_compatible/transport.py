@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from eval_toolkit.models.openai_compatible.api import Api
 
-__all__ = ["Connection", "FilePath", "Transport", "load_aiohttp"]
-
 T = TypeVar("T")
 
 _LARGE_BODY = 1 << 20

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-__all__ = ["Reply", "Tokens", "Totals", "count", "read_usage"]
-
 T = TypeVar("T")
 
 
