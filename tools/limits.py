@@ -86,10 +86,10 @@ LIMITS = {
 }
 
 CEILINGS = {
-    "lines in src": 168_000,
-    "score FILE --by: functions": 424,
-    "run capitals --limit 2: functions": 1_090,
-    "rollout, two seeds: functions": 1_235,
+    "lines in src": 175_500,
+    "score FILE --by: functions": 426,
+    "run capitals --limit 2: functions": 1_092,
+    "rollout, two seeds: functions": 1_240,
 }
 """What stands in the place of a limit that is not met."""
 
