@@ -226,12 +226,12 @@ class TestCells:
     ) -> None:
         path = csv(tmp_path, ROWS + "b,0,0.3,en\n")
         err = refused("score", path, *options)
-        assert f"{path}: row 4: 'id' is 'b' like {path}: row 2; ids must be unique" in err
+        assert f"{path}: row 4: 'id' is 'b', as in {path}: row 2; ids must be unique" in err
         assert "pass --no-id" in err
 
     def test_a_file_twice(self, refused: Callable[..., str], tmp_path: Path) -> None:
         path = csv(tmp_path, ROWS)
-        assert f"{path}: row 1: 'id' is 'a' like {path}: row 1" in refused("score", path, path)
+        assert f"{path}: row 1: 'id' is 'a', as in {path}: row 1" in refused("score", path, path)
 
     def test_a_missing_usual_id(self, refused: Callable[..., str], tmp_path: Path) -> None:
         err = refused("score", csv(tmp_path, ROWS + ",0,0.3,en\n"))

@@ -393,7 +393,7 @@ class TestRefusals:
         twice = tmp_path / "twice.csv"
         text = a.read_text()
         twice.write_text(text + text.splitlines()[1] + "\n")
-        assert f"{twice}: row 201: 'id' is 'r0000' like {twice}: row 1" in refused(a, twice)
+        assert f"{twice}: row 201: 'id' is 'r0000', as in {twice}: row 1" in refused(a, twice)
 
     def test_a_named_id_must_be_in_both(
         self, refused: Callable[..., str], a: Path, b: Path
@@ -906,7 +906,7 @@ def versioned(folder: Path, version: str, columns: dict[str, Any]) -> Path:
 def test_other_forms(command: Command, a: Path, b: Path, form: str) -> None:
     code, out, err = command("compare", a, b, "--by", "source", form)
     assert (code, err) == (0, "")
-    assert "source=chat" in out
+    assert "source=chat" in out.replace("<wbr>", "")
 
 
 def test_plain_text(command: Command, a: Path, b: Path) -> None:

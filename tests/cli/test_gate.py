@@ -459,5 +459,5 @@ class TestWithoutAFile:
         write_run(tmp_path / "two", results=results, manifest={"run_id": "two"})
         code, out, err = command("gate", tmp_path / "two", "--at-least", "f1", "0.1")
         assert (code, out) == (2, "")
-        assert "'f1' may be 'f1 @ slice=dev / m' or 'f1 @ slice=test / m'" in err
+        assert "'f1' is ambiguous; write 'f1 @ slice=dev / m' or 'f1 @ slice=test / m'" in err
         assert command("gate", tmp_path / "two", "--at-least", "f1 @ slice=dev", "0.4")[0] == 0

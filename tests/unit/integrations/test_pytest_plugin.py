@@ -171,7 +171,7 @@ class TestRuns:
         run = stored(tmp_path, "r", slices=("test", "german"))
         with pytest.raises(
             InvalidInputError,
-            match=r"'correct' may be 'correct @ slice=test / guard' or 'correct @ slice=german / ",
+            match=r"'correct' is ambiguous; write 'correct @ slice=test / guard' or ",
         ):
             assert_metric(run, "correct", at_least=0.5)
         assert_metric(run, "correct", at_least=0.5, slice="german")
