@@ -307,7 +307,7 @@ class TestRefusals:
             (("gsm8k", "--model", "scripted:x", "--data", "no.jsonl"), "no.jsonl"),
             (
                 ("capitals", "--model", "scripted:x", "--temperature", "1"),
-                "'capitals' asks for log-likelihoods",
+                "'capitals' requests log-likelihoods",
             ),
             (
                 ("capitals_open", "--model", "scripted:x", "--grader", "exact_mach"),
