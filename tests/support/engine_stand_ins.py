@@ -42,15 +42,18 @@ class Tokenizer:
 
     def __call__(
         self,
-        text: str,
+        text: str | Sequence[str],
         *,
         add_special_tokens: bool = True,
         split_special_tokens: bool = False,
-        verbose: bool = True,
+        **_: Any,
     ) -> SimpleNamespace:
-        parts = text.replace("<s>", "<\0s>").split("\0") if split_special_tokens else [text]
-        ids = [token for part in parts for token in encode(part)]
-        return SimpleNamespace(input_ids=[BOS, *ids] if add_special_tokens else ids)
+        read = []
+        for one in [text] if isinstance(text, str) else text:
+            parts = one.replace("<s>", "<\0s>").split("\0") if split_special_tokens else [one]
+            ids = [token for part in parts for token in encode(part)]
+            read.append([BOS, *ids] if add_special_tokens else ids)
+        return SimpleNamespace(input_ids=read[0] if isinstance(text, str) else read)
 
     def decode(self, ids: Sequence[int], **_: Any) -> str:
         return decode([token for token in ids if token != BOS])
