@@ -110,11 +110,12 @@ class Endpoint:
 
     def goes_to(self, model: str) -> str:
         """Return a message that states where prompts are sent and which variable has the key."""
+        api = self._transport.api
+        sent_along = api.sent_along  # raises first: extras of other services contain aiohttp
         if "aiohttp" not in sys.modules and find_spec("aiohttp") is None:
             load_aiohttp()  # raises: without it nothing is sent
-        api = self._transport.api
         tried = ", or to its /v1 if that is not found" if self.address.below_v1 else ""
-        to = f"{self.address.base}{tried}, {api.sent_along}"
+        to = f"{self.address.base}{tried}, {sent_along}"
         return f"{api.kind}:{model}: prompts go to {to}"
 
     @property
