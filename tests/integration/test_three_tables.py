@@ -89,6 +89,10 @@ WORDED_THEN = {
     "the unprovoked part of attack_success, for which only bounds are known": (
         "the part of attack_success that was not provoked, of which bounds alone are known"
     ),
+    r"mean of the known values; (\d+) of (\d+) rollouts were cut short, which may depend on the outcome": (
+        r"over those that are known; whether the \1 cut short among \2 rollouts are depends on "
+        "whether the target failed"
+    ),
 }
 
 
@@ -96,7 +100,7 @@ def as_stated_then(cells: Any) -> Any:
     """Return cells without the bounds of their columns, and with a reason as it was worded then."""
     if isinstance(cells, str):
         for now, then in WORDED_THEN.items():
-            cells = cells.replace(now, then)
+            cells = re.sub(now, then, cells)
         return cells
     if not isinstance(cells, dict):
         return cells

@@ -358,7 +358,8 @@ def page_of(run: Run, file: Path, *others: Run) -> Page:
                     folded = replace(known, n_folds=0)
                     about["slice"], about["part"] = shown_place(about["slice"], folded)
                 sides = [one.run_id for one in (run, *others)]
-                text = " ".join(about.pop(key) for key in (*sides, "difference", "interval"))
+                ends = ("interval",) if "interval" in about else ()
+                text = " ".join(about.pop(key) for key in (*sides, "difference", *ends))
                 page.differences.append((about, text))
             elif own not in ("provenance", "differences") and not own.startswith("run-"):
                 page.others.append([own, seen[own], first, [numbers_in(text) for text in cells]])

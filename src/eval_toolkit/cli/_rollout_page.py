@@ -159,7 +159,7 @@ def _what_counts(config: Mapping[str, Any]) -> str:
     scorer = config["scorers"][name]
     sign = "≥" if scorer["higher_is_worse"] else "≤"
     what = " (it does not refuse)" if name == "refusal" and sign == "≤" else ""
-    return f"the target fails where {name} {sign} {scorer['threshold']:g}{what}"
+    return f"the target fails if {name} {sign} {scorer['threshold']:g}{what}"
 
 
 def _shown(done: Outcome) -> dict[str, str]:

@@ -29,10 +29,10 @@ from eval_toolkit.errors import (
 from eval_toolkit.inference import (
     bootstrap_ci,
     column_statistics,
-    engine,
     paired_bootstrap_diff,
     paired_bootstrap_op_point_diff,
-    refitted,
+    refitted_thresholds,
+    resampling,
 )
 from eval_toolkit.integrations import executors
 from eval_toolkit.integrations.executors import DaskExecutor, RayExecutor, open_executor
@@ -59,7 +59,7 @@ CALLS: dict[str, Callable[..., Any]] = {
         Y, A, roc_auc, method="studentized", n_resamples=130, **more
     ),
     "paired": lambda **more: paired_bootstrap_diff(Y, A, B, pr_auc, n_resamples=300, **more),
-    "refitted": lambda **more: paired_bootstrap_op_point_diff(
+    "refitted_thresholds": lambda **more: paired_bootstrap_op_point_diff(
         Y, A, B, Y.copy(), B, A, median, share_above, n_resamples=130, **more
     ),
     "compared": lambda **more: compare_records(
@@ -99,7 +99,7 @@ class Counted:
 def test_every_call_gives_the_same_bits(
     pool: Executor, name: str, plain: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_CHUNK_ROWS", 1)
+    monkeypatch.setattr(resampling, "_CHUNK_ROWS", 1)
     counted = Counted(pool)
     assert repr(CALLS[name](executor=counted)) == repr(plain[name])
     assert counted.n_tasks >= 3  # blocks of 64 out of 130 or 300 resamples
@@ -124,7 +124,7 @@ def test_a_python_function_counts_as_more_work_than_a_kernel() -> None:
     assert counted.n_tasks > 1
 
 
-@pytest.mark.parametrize("name", ["callable", "refitted"])
+@pytest.mark.parametrize("name", ["callable", "refitted_thresholds"])
 def test_the_time_of_a_call_decides_how_work_is_cut(
     name: str, plain: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,12 +132,14 @@ def test_the_time_of_a_call_decides_how_work_is_cut(
     ticks = itertools.count()
     clock = SimpleNamespace(perf_counter=lambda: float(next(ticks)))
     monkeypatch.setattr(column_statistics, "time", clock)
-    monkeypatch.setattr(refitted, "time", clock)
+    monkeypatch.setattr(refitted_thresholds, "time", clock)
     with open_executor("threads", 2) as executor:
         counted = Counted(executor)
         found = CALLS[name](executor=counted)
     assert repr(found) == repr(plain[name])
-    assert counted.n_tasks == {"callable": 5, "refitted": 3}[name]  # of 300 and 130 resamples
+    assert (
+        counted.n_tasks == {"callable": 5, "refitted_thresholds": 3}[name]
+    )  # of 300 and 130 resamples
 
 
 @pytest.mark.parametrize("method", ["BCa", "studentized"])
@@ -147,13 +149,13 @@ def test_what_is_no_executor_is_refused_however_small_the_work(method: str) -> N
 
 
 def test_an_executor_of_the_user_is_left_open(pool: Executor, monkeypatch: Any) -> None:
-    monkeypatch.setattr(engine, "_CHUNK_ROWS", 1)
+    monkeypatch.setattr(resampling, "_CHUNK_ROWS", 1)
     bootstrap_ci(Y, A, roc_auc, executor=pool)
     assert pool.submit(abs, -3).result() == 3
 
 
 def test_a_dead_worker_is_one_error_and_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_CHUNK_ROWS", 1)
+    monkeypatch.setattr(resampling, "_CHUNK_ROWS", 1)
     with (
         open_executor("processes", 1) as executor,
         pytest.raises(BrokenExecutor, match=r"^a worker died before it finished \(.*\); it may"),
@@ -164,7 +166,7 @@ def test_a_dead_worker_is_one_error_and_no_hang(monkeypatch: pytest.MonkeyPatch)
 def test_a_metric_that_cannot_be_sent_says_so(
     pool: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_CHUNK_ROWS", 1)
+    monkeypatch.setattr(resampling, "_CHUNK_ROWS", 1)
     local = {"n_resamples": 130, "executor": pool}
     if "Process" not in type(pool).__name__:
         assert bootstrap_ci(Y, A, lambda y, s: 0.5 + s[0], **local) is not None
@@ -221,7 +223,7 @@ def preds(tmp_path: Path) -> Path:
 
 
 def test_the_command_line_draws_the_same(preds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_CHUNK_ROWS", 1)
+    monkeypatch.setattr(resampling, "_CHUNK_ROWS", 1)
     for line in (
         ["score", str(preds), "--label", "y", "--score", "a", "--json"],
         ["compare", str(preds), "--label", "y", "--score", "a", "--score", "b", "--json"],

@@ -131,7 +131,7 @@ class TestTasks:
         page = shown(section_of(judged_run))
         (macro,) = [one for one in page.all("details") if "Macro means" in one["text"]]
         assert "open" not in macro
-        assert "each subject counts the same" in macro["text"]
+        assert "every subject has equal weight" in macro["text"]
         assert "exact_match_macro" in macro["text"]
 
     def test_a_run_that_was_stopped_says_so(self, tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ class TestResultsWithSamples:
         numbers = {"exact_match,none": 1.0, "bleu,none": 31.5, "bleu_stderr,none": "N/A"}
         log = one(write_results(tmp_path, {"sums": numbers}))
         assert log.samples[0].values == {"exact_match": 1.0}
-        assert "computed over all items at once" in log.notes[0]
+        assert "computed over all items together" in log.notes[0]
         found = measure_log(log)
         assert found.checked[1].verdict == "as stated, not recomputed (aggregation: bleu)"
         cell = found.cells["bleu"]
