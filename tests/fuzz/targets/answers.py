@@ -2,13 +2,19 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
+import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from tests.fuzz.target import SEEN, Target, each
 
 from eval_toolkit.errors import EvalToolkitError
-from eval_toolkit.models.messages import Message
+from eval_toolkit.models.hosted import Anthropic, AzureOpenAI, Bedrock, Gemini
+from eval_toolkit.models.hosted.model import HostedModel
+from eval_toolkit.models.messages import Message, Role
 from eval_toolkit.models.openai_compatible import OpenAICompatible
 from eval_toolkit.models.openai_compatible.scored import (
     Ruler,
@@ -21,13 +27,49 @@ from eval_toolkit.models.requests import GenerateRequest, LoglikelihoodRequest
 
 __all__ = ["TARGETS"]
 
+Requests: TypeAlias = tuple[Callable[[], Awaitable[Any]], ...]
+_SHORT: dict[str, Any] = {"max_tries": 1, "timeout_s": 2.0, "total_timeout_s": 1.0}
+"""Limits, since a server may ask for waits of minutes."""
+
 
 def _answer(folder: Path, name: str) -> None:
-    asyncio.run(_asked((folder / name).read_bytes()))
+    turns = (Message(Role.USER, "2 + 2?"),)
+
+    def requests(url: str) -> dict[Any, Requests]:
+        model = OpenAICompatible("m", base_url=f"{url}/v1", **_SHORT)
+        chat = GenerateRequest(turns, max_tokens=4, stop=(".",))
+        return {
+            model: (
+                lambda: model.generate(chat),
+                lambda: model.generate(GenerateRequest("2 + 2 =", max_tokens=4)),
+                lambda: model.loglikelihood(LoglikelihoodRequest("2 + 2 =", (" 4", " 5"))),
+                lambda: model.check(),
+            )
+        }
+
+    asyncio.run(_asked((folder / name).read_bytes(), requests))
 
 
-async def _asked(data: bytes) -> None:
-    """Ask a server that answers everything with the same bytes."""
+def _hosted(folder: Path, name: str) -> None:
+    """Read an answer by the interfaces of all services, whole and streamed."""
+    os.environ.setdefault("FUZZ_KEY", "not-a-key")
+    request = GenerateRequest((Message(Role.USER, "2 + 2?"),), max_tokens=4)
+
+    def requests(url: str) -> dict[Any, Requests]:
+        options: dict[str, Any] = {"base_url": url, "api_key_env": "FUZZ_KEY", **_SHORT}
+        models: list[HostedModel] = [Bedrock("m", region="eu-central-1", **options)]
+        for kind in (Anthropic, Gemini, AzureOpenAI):
+            models += [kind("m", stream=stream, **options) for stream in (False, True)]
+        return {
+            model: (lambda model=model: model.generate(request),)  # type: ignore[misc]
+            for model in models
+        }
+
+    asyncio.run(_asked((folder / name).read_bytes(), requests))
+
+
+async def _asked(data: bytes, requests: Callable[[str], dict[Any, Requests]]) -> None:
+    """Send requests to a server that answers all of them with the same bytes."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
@@ -37,34 +79,21 @@ async def _asked(data: bytes) -> None:
         writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    model = OpenAICompatible(
-        "m",
-        base_url=f"http://127.0.0.1:{port}/v1",
-        max_tries=1,
-        timeout_s=2.0,
-        total_timeout_s=1.0,  # a server may ask for waits of minutes
-    )
+    models = requests(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
     refusals: list[EvalToolkitError] = []
-    turns = (Message("user", "2 + 2?"),)
     try:
-        asked = (
-            lambda: model.generate(GenerateRequest(turns, max_tokens=4, stop=["."])),
-            lambda: model.generate(GenerateRequest("2 + 2 =", max_tokens=4)),
-            lambda: model.loglikelihood(LoglikelihoodRequest("2 + 2 =", (" 4", " 5"))),
-            lambda: model.check(),
-        )
-        for asking in asked:
+        for asking in itertools.chain.from_iterable(models.values()):
             try:
                 await asking()
             except EvalToolkitError as refusal:
                 refusals.append(refusal)
     finally:
-        await model.aclose()
+        for model in models:
+            await model.aclose()
         server.close()
         await server.wait_closed()
     SEEN.extend(refusals)
-    if len(refusals) == len(asked):
+    if len(refusals) == sum(map(len, models.values())):
         raise refusals[0]
 
 
@@ -88,5 +117,6 @@ def _scored(folder: Path, name: str) -> None:
 
 TARGETS = (
     Target("server", "answers of servers: chat, text, errors", _answer),
+    Target("hosted", "answers of hosted services, whole and streamed", _hosted),
     Target("logprobs", "log-probabilities in answers", _scored),
 )
