@@ -215,9 +215,7 @@ class _Signer:
         try:
             self._credentials = session.Session(profile=profile).get_credentials()
         except Exception as error:  # many exception types, such as for an unknown profile
-            raise ModelError(
-                f"cannot read the AWS credentials: {error}", kind="auth"
-            ) from error
+            raise ModelError(f"cannot read the AWS credentials: {error}", kind="auth") from error
         if self._credentials is None:
             raise ModelError(
                 "botocore found no AWS credentials; run `aws configure`, or set "

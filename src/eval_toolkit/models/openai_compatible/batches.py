@@ -125,7 +125,8 @@ class BatchModel:
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
         """Raise `ModelError` with kind "unsupported": batches only generate text."""
         raise ModelError(
-            f"{self.name}: batches do not support log-likelihoods; remove --batch", kind="unsupported"
+            f"{self.name}: batches do not support log-likelihoods; remove --batch",
+            kind="unsupported",
         )
 
     async def answer_at(self, request: Request, place: Place | None = None) -> Any:

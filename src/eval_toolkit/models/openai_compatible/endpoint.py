@@ -111,7 +111,9 @@ class Endpoint:
     def goes_to(self, model: str) -> str:
         """Return a message that states where prompts are sent and which variable has the key."""
         api = self._transport.api
-        sent_along = api.sent_along  # evaluated first, since extras of other services include aiohttp
+        sent_along = (
+            api.sent_along
+        )  # evaluated first, since extras of other services include aiohttp
         if "aiohttp" not in sys.modules and find_spec("aiohttp") is None:
             load_aiohttp()  # raises if it is missing
         tried = ", or to its /v1 if that is not found" if self.address.below_v1 else ""

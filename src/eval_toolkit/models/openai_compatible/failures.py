@@ -180,7 +180,7 @@ def from_status(
     if 300 <= status < 400:
         target = one_line(headers.get("location", "another address"), secrets)
         return EndpointError(
-            f"{where} redirects to {target}; redirects are not followed; set `base_url` to the new address",
+            f"{where} redirects to {target}, which is not followed; set `base_url` to it",
             kind="not_found",
             status=status,
         )
