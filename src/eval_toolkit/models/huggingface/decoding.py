@@ -80,8 +80,7 @@ class Generated:
         return self.row.text_after(self.row.prompt[-1:].tolist(), self.ids[:n])
 
     def _stop(self, before: int) -> bool:
-        """Truncate the text at the first stop string, and the tokens at the one that completes
-        it."""
+        """Truncate the text at the first stop string, and the tokens where it is complete."""
         stops = self.row.request.stop
         if stop_position(self._text(len(self.ids)), stops) is None:
             return False

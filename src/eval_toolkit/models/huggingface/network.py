@@ -147,9 +147,10 @@ class Batch:
 
     def __init__(self, network: Network, layouts: Sequence[Layout], *, chains: bool) -> None:
         width = max(len(one.ids) for one in layouts)
-        width += -width % (16 if network.device.type == "cuda" else 1)  # the multiple that kernels
-        prefer table = np.zeros((3, len(layouts), width), dtype=np.int64) table[2] = -1 for row, one
-        in enumerate(layouts):
+        width += -width % (16 if network.device.type == "cuda" else 1)  # faster kernels
+        table = np.zeros((3, len(layouts), width), dtype=np.int64)
+        table[2] = -1
+        for row, one in enumerate(layouts):
             table[0, row, : len(one.ids)] = one.ids
             table[1, row, : len(one.ids)] = one.positions
             table[2, row, : len(one.ids)] = one.until

@@ -94,8 +94,7 @@ class Slots:
         limits: Limits,
         max_tokens: int = 2**31,
     ) -> list[Any]:
-        """Process prompts into slots, each shared prefix once; return the logits after each
-        prompt."""
+        """Process prompts into slots, shared prefixes once; return the logits after each prompt."""
         found: dict[int, Any] = {}
         leaves = [Leaf(prompt, (), (at,)) for at, prompt in enumerate(prompts)]
         for group in batches(plan(leaves, limits), max_tokens, 2**31):

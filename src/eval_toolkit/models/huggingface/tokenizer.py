@@ -70,8 +70,7 @@ class HubTokenizer:
 
     @cached_property
     def parts_words(self) -> bool:
-        """Whether no token contains a letter followed by a space, so that words are encoded
-        separately."""
+        """Whether words are encoded separately: no token spans a letter and a following space."""
         if not getattr(self._tokenizer, "is_fast", False):
             return False
         added = self._tokenizer.get_added_vocab()

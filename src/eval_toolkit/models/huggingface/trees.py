@@ -219,8 +219,7 @@ def _fitting(leaf: Leaf, limit: int) -> Iterator[Leaf]:
 
 
 def batches(trees: Sequence[Tree], max_tokens: int, max_leaves: int) -> Iterator[list[Tree]]:
-    """Yield batches of at most ``max_tokens`` including padding, with chains in separate
-    batches."""
+    """Yield batches of at most ``max_tokens`` with padding, with chains in separate batches."""
     for chains in (True, False):
         batch: list[Tree] = []
         n_leaves = 0

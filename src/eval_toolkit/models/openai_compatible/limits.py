@@ -133,8 +133,7 @@ class Limiter:
         return self._pause(0)
 
     async def wait(self, n_tokens: int, place: int | None = None) -> None:
-        """Wait until this request may start; ``place`` is its queue position, by default the
-        last."""
+        """Wait until this request may start; ``place`` is its queue position, by default last."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.insert(len(self._waiting) if place is None else place, (turn, n_tokens))
         self._serve()

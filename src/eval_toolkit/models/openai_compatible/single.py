@@ -51,8 +51,7 @@ class SingleTokens:
     async def scores(
         self, prompt: str | Sequence[int], continuations: Sequence[str], work: Work
     ) -> list[Score] | None:
-        """Return the scores; None if a choice has several tokens or is too unlikely to be
-        listed."""
+        """Return the scores; None if a choice has several tokens or too low a probability."""
         try:
             ids = await self._tokens(continuations)
             if ids is None or not await self._proven():
