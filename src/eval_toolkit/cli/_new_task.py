@@ -21,8 +21,10 @@ from eval_toolkit.tasks.templates import FieldSpec
 @click.option(
     "--out", metavar="FILE", help="Task file to write.  [default: QUESTIONS with suffix .toml]"
 )
-@click.option("--prompt", metavar="TEXT", help="Prompt with columns in braces: {question}.")
-@click.option("--answer", metavar="COLUMN", help="Column with the reference.")
+@click.option(
+    "--prompt", metavar="TEXT", help="Prompt template with column names in braces, e.g. {question}."
+)
+@click.option("--answer", metavar="COLUMN", help="Column with the reference answer.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 def new(
     questions: str, out: str | None, prompt: str | None, answer: str | None, overwrite: bool

@@ -88,21 +88,21 @@ class Saving:
     show_default=True,
     type=click.Choice(["raise", "record", "drop"]),
     help=(
-        "What to do on leakage errors: stop and exit with 1, continue and report them, or drop "
-        "the rows."
+        "How to handle leakage errors: stop and exit with code 1, continue and report them, "
+        "or drop the rows."
     ),
 )
 @click.option(
     "--splitter",
     metavar="NAME",
-    help="Splitter that divides a single split into folds; scorers are fitted and evaluated on each.",
+    help="Splitter that divides a single split into folds; scorers are fitted and evaluated per fold.",
 )
 @click.option(
     "--on",
     "shown",
     metavar="SPLIT",
     multiple=True,
-    help="Splits to report. Repeatable. [default: all]",
+    help="Split to report. Repeatable. [default: all]",
 )
 @click.option("--select", metavar="RULE", help="Rule that selects a threshold on --threshold-on.")
 @click.option(

@@ -206,7 +206,7 @@ class _LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="eval-toolkit")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Evaluate machine-learning systems: every number with an interval."""
+    """Evaluate machine-learning systems; every number has an interval."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 

@@ -36,7 +36,7 @@ from eval_toolkit.tasks.robustness_comparison import robustness as compared
     type=click.Choice(["holm", "bh", "by", "hochberg", "bonferroni", "none"]),
     default="holm",
     show_default=True,
-    help="Correction of a metric's p-values for the number of perturbations.",
+    help="Correction of each metric's p-values for the number of perturbations.",
 )
 @sampling_options(methods=False)
 @output_options
