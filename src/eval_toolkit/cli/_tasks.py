@@ -25,7 +25,7 @@ _OPTIONS = {
     "shuffle_choices": click.option("--shuffle-choices", is_flag=True, default=None,
                                     help="Shuffle the choices of each item."),
     "prompt": click.option("--prompt", metavar="TEXT", help=(
-        "Prompt template with column names in braces, e.g. \"{question} Answer briefly.\"; only for tables of "
+        "Prompt with column names in braces, e.g. \"{question} Answer briefly.\"; only for tables of "
         "questions and task files."
     )),
     "system": click.option("--system", metavar="TEXT", help="System message; may contain columns in braces, as in --prompt."),
@@ -39,7 +39,8 @@ _OPTIONS = {
                              "42]"
                          )),
     "allow_code": click.option("--allow-code", is_flag=True, default=None,
-                               help="Allow Python code referenced by a task file: modules, !function."),
+                               help="Allow Python code referenced by a task file: "
+                                   "modules, !function."),
     "lm_eval_shots": click.option("--lm-eval-shots", is_flag=True, default=None,
                                   help="Draw few-shot examples for an lm-eval file in the "
                                   "same way as lm-eval."),

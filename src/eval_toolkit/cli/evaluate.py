@@ -95,7 +95,8 @@ class Saving:
 @click.option(
     "--splitter",
     metavar="NAME",
-    help="Splitter that divides a single split into folds; scorers are fitted and evaluated per fold.",
+    help="Splitter that divides a single split into folds; scorers are fitted and evaluated "
+    "per fold.",
 )
 @click.option(
     "--on",

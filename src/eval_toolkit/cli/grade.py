@@ -36,7 +36,8 @@ def _column_options(command: _Command) -> _Command:
     multiple=True,
     metavar="NAME",
     help="Grader: exact_match, includes, \"number_match{where='first'}\", judge{model=openai:NAME}, "
-    "… (`graders list`). Repeatable.  [default: match; for free text also exact_match, includes and f1]",
+    "… (see `graders list`). Repeatable.  [default: match; for free text also "
+    "exact_match, includes and f1]",
 )
 @click.option(
     "--name",

@@ -49,7 +49,8 @@ _PASSED_ON = (
     "--bayes",
     is_flag=True,
     help=(
-        "Use posterior distributions of rates instead of bootstrap resamples; suitable for few items."
+        "Use posterior distributions of rates instead of bootstrap resamples; suitable for few "
+        "items."
     ),
 )
 @click.option(

@@ -79,7 +79,7 @@ def _sampling_options(command: Any) -> Any:
         click.option("--depth", type=click.IntRange(1),
                      help="Number of turns.  [default: 3; 1 without --tester]"),
         click.option("--width", multiple=True, type=click.IntRange(1),
-                     help="Number of branches per turn: one number, or one for each turn.  [default: "
+                     help="Branches per turn: one number, or one per turn.  [default: "
                          "chosen by the attack]"),
         click.option("--keep", type=click.IntRange(1), metavar="N",
                      help=(
@@ -87,7 +87,7 @@ def _sampling_options(command: Any) -> Any:
                         " all; 1 if the attack sets the width]"
                      )),
         click.option("--stop-on-success", is_flag=True,
-                     help="End a conversation after the first failure of the target."),
+                     help="End a conversation after the target's first failure."),
         click.option("--rollouts-per-seed", default=1, show_default=True, type=click.IntRange(1),
                      help="Number of rollouts per seed."),
         click.option("--asr-at", multiple=True, type=click.IntRange(1), metavar="K",
@@ -97,10 +97,10 @@ def _sampling_options(command: Any) -> Any:
                      help="How to combine the branches of a rollout.  [default: "
                          "expectation; best if only the worst branches continue]"),
         click.option("--max-calls", type=click.IntRange(1), help=(
-            "Maximum number of requests to tester and target; judges are not included."
+            "Maximum number of requests to tester and target, excluding judges."
         )),
         click.option("--max-total-tokens", type=click.IntRange(1), help=(
-            "Maximum number of tokens, checked every few requests; judges are not included."
+            "Maximum number of tokens, checked every few requests, excluding judges."
         )),
         click.option("--seed", default=DEFAULT_SEED, show_default=True, type=click.IntRange(0),
                      help="Random seed."),
@@ -177,7 +177,7 @@ class _WithNames(click.Command):
     help="Nucleus sampling probability of the target.",
 )
 @click.option("--max-tokens", default=256, show_default=True, type=click.IntRange(1),
-              help="Maximum number of tokens in each answer of the target.")  # fmt: skip
+              help="Maximum number of tokens per answer of the target.")  # fmt: skip
 @click.option(
     "--stop", multiple=True, metavar="TEXT", help="Stop sequence for answers. Repeatable."
 )
@@ -204,7 +204,7 @@ def rollout(
 
     PROMPTS is a file of seed prompts: .txt (one per line), .csv, .tsv, .json, .jsonl, .parquet or
     .xlsx; - is standard input, also with one prompt per line. Every probe and answer is stored; run the same command again to resume after an
-    interruption. Runs can be compared and gated (`compare`, `gate`); `transcripts` prints the
+    interruption. Use `compare` and `gate` to compare and gate runs, and `transcripts` to print
     conversations. Exit with code 3 if more rollouts failed than --max-error-rate allows.
     """
     shard: str | None = given.pop("shard")

@@ -59,7 +59,8 @@ class _Asking:
     "models",
     metavar="MODEL",
     multiple=True,
-    help="Model to query: embedded, openai:NAME, … (see `models list`). If repeated, models are ranked.",
+    help="Model to query: embedded, openai:NAME, … (see `models list`). If repeated, models "
+    "are ranked.",
 )
 @task_options
 @click.option(

@@ -317,7 +317,7 @@ def test_processed_probabilities_are_refused(
     options = {"logprobs_mode": "processed_logprobs"}
     model = VllmModel(str(weights), tokenizer=Tokenizer(), engine=options)
     [error] = ask(model, LoglikelihoodRequest("a", ("b",)))
-    assert "must stay 'raw_logprobs'" in str(error)
+    assert "must be 'raw_logprobs'" in str(error)
 
 
 def test_the_extra_is_named(kind: str, weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:

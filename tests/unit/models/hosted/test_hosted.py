@@ -456,7 +456,7 @@ def test_without_credentials_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) ->
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     app = BedrockApp()
-    with pytest.raises(ModelError, match="botocore found no credentials") as caught:
+    with pytest.raises(ModelError, match="botocore found no AWS credentials") as caught:
         ask("bedrock", app)
     assert (caught.value.kind, app.bodies) == ("auth", [])
     with pytest.raises(ModelError, match=r"cannot be read: .*nobody"):

@@ -86,7 +86,7 @@ def test_servers_that_take_no_lists_are_asked_choice_by_choice(lists: str) -> No
 LIARS = {
     "ignored": "no log-probabilities of the prompt",
     "refused": "echo is not supported",
-    "off_by_one": "when generating it",
+    "off_by_one": "in a plain completion",
     "short": "log-probabilities for",
     "nan": "the log-probability of token 2 is nan",
     "positive": "the log-probability of token 1 is",
@@ -216,7 +216,7 @@ def test_forced_tokens_are_recognised_by_id_or_by_spelling(ids: str) -> None:
     [
         ("ignored", "was forced, but"),
         ("wrong_id", "was forced, but"),
-        ("renormalised", "when generating it"),
+        ("renormalised", "in a plain completion"),
     ],
 )
 def test_a_server_that_lies_about_forcing_is_refused(lie: str, words: str) -> None:
