@@ -97,7 +97,7 @@ def test_batches_on_the_command_line(
     for more in (("--no-store",), ("--concurrency", "4"), ("--until-width", "0.1")):
         code, _, err = command("run", rows, *options, *more)
         assert code == 2
-        assert "--batch sends all requests at once" in err
+        assert "--batch sends all requests together" in err
     code, _, err = command("run", rows, "--model", "scripted:4", "--batch", "--out", tmp_path / "x")
     assert code == 2
     assert "batches require an openai:NAME model, not ScriptedModel; remove --batch" in err

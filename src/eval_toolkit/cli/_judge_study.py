@@ -168,7 +168,7 @@ class _StudyResult:
 def _against_raw(found: JudgeStudy) -> str:
     raw, chosen = found.corrected.raw, found.corrected
     if chosen.method == "raw":
-        return "so they give no information about the judge's errors"
+        return "so they provide no information about the judge's errors"
     where = "inside" if chosen.ci_low <= raw <= chosen.ci_high else "outside"
     return f"the uncorrected rate {number(raw)} is {where} its interval"
 

@@ -136,7 +136,7 @@ def server_options(command: _Command) -> _Command:
             return command(*args, **kwargs)
 
     decorated: Any = wrapped
-    for option in reversed((*_HTTP[:2], *_HTTP[-3:])):  # the others are of single models
+    for option in reversed((*_HTTP[:2], *_HTTP[-3:])):  # the others apply to single models
         decorated = option(decorated)
     return decorated  # type: ignore[no-any-return]
 

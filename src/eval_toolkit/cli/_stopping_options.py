@@ -36,7 +36,7 @@ def _rule(
     margin: float | None,
 ) -> Until:
     if until_decided != (against is not None):
-        raise click.UsageError("--until-decided and --against RUN must be given together")
+        raise click.UsageError("--until-decided and --against RUN must be used together")
     if until_width is not None and against is not None:
         raise click.UsageError("pass either --until-width or --until-decided, not both")
     if margin is not None and against is None:

@@ -1,4 +1,4 @@
-"""``eval-toolkit doctor``: report the installation, or the state of runs."""
+"""``eval-toolkit doctor``: report the state of the installation or of runs."""
 
 import os
 import platform

@@ -157,7 +157,7 @@ def evaluate(
     if saving.overwrite and saving.save is None:
         raise click.UsageError("--overwrite needs --save; --out always replaces a file")
     if (folding.select is None) != (folding.threshold_on is None) and folding.splitter is None:
-        raise click.UsageError("--select and --threshold-on must be given together")
+        raise click.UsageError("--select and --threshold-on must be used together")
     named = _scorers(scorers)
     options: dict[str, Any] = {
         "leakage_checks": [NamedCheck(spec) for spec in checking.checks],
@@ -225,7 +225,7 @@ def _scorers(specs: Sequence[str]) -> dict[str, Any]:
         )
         if label in made:
             raise click.UsageError(
-                f"two --scorer options have the name {label!r}; write LABEL={rest} for one of them"
+                f"two --scorer options are both named {label!r}; write LABEL={rest} for one of them"
             )
         made[label] = load_scorer(rest)
     return made

@@ -1,4 +1,4 @@
-"""``eval-toolkit gate``: check a run against claims; exit with 1 if one fails."""
+"""``eval-toolkit gate``: check a run against claims; exit with code 1 if a claim fails."""
 
 import math
 import os

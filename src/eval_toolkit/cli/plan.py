@@ -193,7 +193,7 @@ def difference(
     if (effect is None) == (rows is None):
         raise click.UsageError("pass --effect (rows needed) or --rows (smallest effect)")
     if effect is not None and abs(effect) > 1.0 and assumed["sd"] is None:
-        raise click.UsageError(f"--effect is {effect:g}; write a share: {effect / 100:g}")
+        raise click.UsageError(f"--effect is {effect:g}; pass a share: {effect / 100:g}")
     _check_described(different_rows, assumed)
 
     def needed(delta: float) -> SampleSize:

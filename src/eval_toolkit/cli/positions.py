@@ -1,4 +1,4 @@
-"""``eval-toolkit positions``: measure the position bias of a model on multiple-choice items."""
+"""``eval-toolkit positions``: measure a model's position bias on multiple-choice items."""
 
 from collections.abc import Callable
 from typing import Any

@@ -146,7 +146,7 @@ def _other_differences(plain: Run, others: Sequence[Run]) -> list[str]:
         differ = [what for what, read in _SAME.items() if read(other) != read(plain)]
         if differ:
             notes.append(
-                f"{other.path} has another {' and another '.join(differ)} than the unperturbed "
+                f"{other.path} has a different {' and '.join(differ)} from the unperturbed "
                 "run; differences are not only due to the perturbation"
             )
         elif _config(other).get("task") and not _perturbed_by(other):
@@ -160,7 +160,7 @@ _SAME: dict[str, Callable[[Run], Any]] = {
     "decoding": lambda run: _config(run).get("decoding"),
     "format": lambda run: _config(run).get("formatter"),
 }
-"""Settings that a perturbed run shares with the unperturbed run."""
+"""Settings that must match between perturbed and unperturbed runs."""
 
 
 def _page(found: Robustness, sampling: Sampling) -> Page:

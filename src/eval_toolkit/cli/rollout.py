@@ -332,7 +332,7 @@ def _tester(testers: tuple[str, ...], tester_model: str | None, loaded: _Loaded)
     for name in names:
         if names.count(name) > 1:
             raise click.UsageError(
-                f"two --tester options have the name {name!r}; rename one, as in {name}{{name='other'}}"
+                f"two --tester options are both named {name!r}; rename one, as in {name}{{name='other'}}"
             )
     if len(made) == 1:
         return made[0]

@@ -210,7 +210,7 @@ def run(
     folder = shard_folder(asked, shard, *_kept_under(chosen, loaded, asking))
     if given["batch"] and (fleet is not None or shard is not None):
         raise click.UsageError(
-            "--batch is for runs that are not divided; remove --shard and --shards"
+            "--batch cannot be combined with shards; remove --shard and --shards"
         )
     if fleet is not None and model is not None and folder is not None:
         choice = choose(model, concurrency=asking.engine["concurrency"])
@@ -222,7 +222,7 @@ def run(
     if given["batch"] and loaded is not None:
         if folder is None or until is not None or asking.engine["concurrency"] is not None:
             raise click.UsageError(
-                "--batch sends all requests at once and notes in the run folder what it submitted; "
+                "--batch sends all requests together and records them in the run folder; "
                 "remove --no-store, --concurrency, --until-width and --until-decided"
             )
         from eval_toolkit.models.openai_compatible.batches import BATCHES, BatchModel

@@ -129,7 +129,7 @@ class _ScoreOptions:
         if self.threshold is not None and self.threshold_from is not None:
             raise click.UsageError("pass either --threshold or --threshold-from, not both")
         if self.select is not None and self.threshold_from is None:
-            raise click.UsageError("--select and --threshold-from must be given together")
+            raise click.UsageError("--select and --threshold-from must be used together")
         if self.overwrite and self.save is None:
             raise click.UsageError("--overwrite needs --save; --out always replaces a file")
         if self.leakage is not None and self.save is None:

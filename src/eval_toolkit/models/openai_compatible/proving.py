@@ -135,7 +135,9 @@ def _ruler(texts: Sequence[str], answers: Sequence[ScoredText]) -> Ruler:
 
 def _agree(found: float, expected: float, what: str) -> None:
     if abs(found - expected) > TOLERANCE:
-        raise Unproven(f"it returned {found:.2f} for {what}, but {expected:.2f} in a plain completion")
+        raise Unproven(
+            f"it returned {found:.2f} for {what}, but {expected:.2f} in a plain completion"
+        )
 
 
 async def _takes_lists(

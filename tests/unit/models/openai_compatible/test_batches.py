@@ -184,7 +184,9 @@ def test_files_are_of_one_endpoint_and_of_limited_size(
 
 def test_what_a_batch_cannot_do_is_refused(tmp_path: Path) -> None:
     place = tmp_path / "log.jsonl"
-    with pytest.raises(InvalidTypeError, match="batches require an openai:NAME model, not Scripted"):
+    with pytest.raises(
+        InvalidTypeError, match="batches require an openai:NAME model, not Scripted"
+    ):
         BatchModel(ScriptedModel("4"), place)
     with pytest.raises(InvalidInputError, match="not streamed; remove stream=true"):
         BatchModel(OpenAICompatible("m", base_url="http://h/v1", stream=True), place)
