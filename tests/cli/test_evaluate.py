@@ -227,7 +227,7 @@ def test_folds(as_json: Callable[..., Any], rows: Path) -> None:
             ["--loader", "mine:Seen", "--scorer", "mine:Length"],
             "which is not a valid DatasetLoader",
         ),
-        (["--loader", "mine:Loader", "--scorer", "mine:Length", "--text", "x"], "are for FILES"),
+        (["--loader", "mine:Loader", "--scorer", "mine:Length", "--text", "x"], "apply to FILES"),
         (["gap.csv", "--scorer", "mine:Length"], "gap.csv: row 2: the text is missing"),
     ],
 )

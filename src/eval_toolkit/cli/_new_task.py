@@ -112,7 +112,7 @@ def _field(given: Any) -> Any:
 
 
 def _line(key: str, value: Any, why: str = "", *, example: Any = None) -> str:
-    """Return a line of TOML; without a value it is commented out."""
+    """Return a line of TOML, commented out if there is no value."""
     comment = f"  # {why}" if why else ""
     if value is None:
         return f"# {key} = {_toml(example or key)}{comment}"

@@ -11,8 +11,8 @@ from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
 Until: TypeAlias = UntilWidth | UntilDecided | None
 _OPTIONS = (
     click.option("--until-width", type=click.FloatRange(0, min_open=True), metavar="W",
-                 help="Stop when the interval of the first metric, or of --until-metric, has "
-                     "width W or less."),
+                 help="Stop when the interval of the first metric, or of --until-metric, is "
+                     "at most W wide."),
     click.option("--until-decided", is_flag=True,
                  help="Stop when this run is significantly better or worse than --against."),
     click.option("--against", type=click.Path(exists=True, file_okay=False), metavar="RUN",

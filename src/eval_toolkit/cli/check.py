@@ -99,7 +99,9 @@ class Splits:
     multiple=True,
     help="Additional check: a name with optional {options}, or module:object. Repeatable.",
 )
-@click.option("--split-col", metavar="COLUMN", help="Column with each row's split (for one file).")
+@click.option(
+    "--split-col", metavar="COLUMN", help="Column with each row's split (single file only)."
+)
 @click.option("--train", metavar="NAME", help="Name of the training split.  [default: train]")
 @click.option("--near/--no-near", default=True, help="Also look for near-duplicates.")
 @threshold_option(

@@ -42,7 +42,7 @@ from eval_toolkit.scorecards.parts import WHOLE
 
 @dataclass(frozen=True)
 class Pairing:
-    """Options that define what is compared with what."""
+    """Options that select what to compare."""
 
     on_mismatch: str
     allow_version_change: bool

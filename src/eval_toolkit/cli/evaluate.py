@@ -153,7 +153,7 @@ def evaluate(
     if bool(files) == (loader is not None):
         raise click.UsageError("pass either FILES or --loader")
     if loader is not None and reading != Reading():
-        raise click.UsageError("a loader defines its own columns: --text, --label … are for FILES")
+        raise click.UsageError("a loader defines its own columns: --text, --label … apply to FILES")
     if saving.overwrite and saving.save is None:
         raise click.UsageError("--overwrite needs --save; --out always replaces a file")
     if (folding.select is None) != (folding.threshold_on is None) and folding.splitter is None:

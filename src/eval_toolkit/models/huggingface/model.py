@@ -287,7 +287,7 @@ class HuggingFaceModel(LocalModel):
         return frozenset(end for end in [*ends, self._tokenizer.eos] if end is not None)
 
     def _answer(self, requests: Sequence[Request]) -> list[Answer]:
-        """Process a batch in the thread of the batcher."""
+        """Process a batch in the batcher's thread."""
         try:
             engine = self._engine
         except ModelError as error:  # affects all requests, so it is not retried for each

@@ -31,7 +31,7 @@ from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood, Usage
 from eval_toolkit.plugins import origin_in_force
 
 _SEEDS = 1 << 31
-"""Number of seeds: both engines keep them in signed integers."""
+"""Number of valid seeds: both engines store seeds as signed integers."""
 
 Score = tuple[float, bool]
 """Log-probability of a token, and whether it is the most likely token."""

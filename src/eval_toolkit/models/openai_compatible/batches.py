@@ -362,7 +362,7 @@ class _Log:
         self.batch_of: dict[str, str] = {}
         """Batch of each file."""
         self.tries: Counter[str] = Counter()
-        """Number of files that contained each request."""
+        """Number of files in which each request was submitted."""
         if path.exists():
             for line in path.read_bytes().split(b"\n"):
                 if isinstance(entry := parsed_line(line), dict):

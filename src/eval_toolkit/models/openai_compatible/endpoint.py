@@ -242,9 +242,7 @@ class Endpoint:
         if not known or not patience.seconds or not nobody:
             raise failures.final(error)
         if failures.spared:  # refused longer than the patience allows
-            raise ModelError(
-                f"{error}, longer than the patience allows", kind="unreachable", tries=failures.n
-            )
+            raise ModelError(f"{error} (patience exceeded)", kind="unreachable", tries=failures.n)
         if not seems_gone(error) or failures.n_outages >= self._rule.max_tries:
             raise failures.final(error)
         failures.restart(now)

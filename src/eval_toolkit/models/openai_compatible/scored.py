@@ -186,7 +186,7 @@ def _tail(text: str) -> str:
 
 
 def fit_ruler(measured: Sequence[tuple[str, int]]) -> Ruler | None:
-    """Return the ruler that matches the measured end of every text, or None."""
+    """Return the ruler for which all texts have the measured ends, or None."""
     for unit in ("characters", "bytes"):
         plain = Ruler(unit)
         shifts = {end - plain.size(text) for text, end in measured}

@@ -459,7 +459,7 @@ def test_without_credentials_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(ModelError, match="botocore found no AWS credentials") as caught:
         ask("bedrock", app)
     assert (caught.value.kind, app.bodies) == ("auth", [])
-    with pytest.raises(ModelError, match=r"cannot be read: .*nobody"):
+    with pytest.raises(ModelError, match=r"cannot read the AWS credentials: .*nobody"):
         ask("bedrock", app, profile="nobody")
 
 

@@ -188,7 +188,7 @@ def test_what_a_batch_cannot_do_is_refused(tmp_path: Path) -> None:
         InvalidTypeError, match="batches require an openai:NAME model, not Scripted"
     ):
         BatchModel(ScriptedModel("4"), place)
-    with pytest.raises(InvalidInputError, match="not streamed; remove stream=true"):
+    with pytest.raises(InvalidInputError, match="cannot be streamed; remove stream=true"):
         BatchModel(OpenAICompatible("m", base_url="http://h/v1", stream=True), place)
     with user_server({}, prices=Prices(other=(1.0, 1.0)), spending=Spending(1.0)):
         inner = OpenAICompatible("m", base_url="http://h/v1")
