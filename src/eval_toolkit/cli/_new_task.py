@@ -29,7 +29,7 @@ from eval_toolkit.tasks.templates import FieldSpec
 def new(
     questions: str, out: str | None, prompt: str | None, answer: str | None, overwrite: bool
 ) -> None:
-    """Write a task file for QUESTIONS, a table with a question and a reference per row.
+    """Write a task file for QUESTIONS, a table with one question and its reference answer per row.
 
     Columns are guessed from their names; the file is meant to be edited, and comments explain every
     line.

@@ -402,7 +402,7 @@ def _page(
 
 
 def _answers(splits: Splits, report: LeakageReport) -> list[str]:
-    """Return sentences on the copied rows in each later split, or in the only one."""
+    """Return sentences about the copied rows in each later split, or in the only one."""
     copies = [found for found in report.findings if "across" in found.evidence]
     near = any(found.check_name == "NearDuplicateCheck" for found in copies)
     are, one = ("copies or near-copies", "a copy or near-copy") if near else ("copies", "a copy")

@@ -62,7 +62,7 @@ _LEFTOVERS = (".staging-*", ".*.tmp", f".{LOCK}.*")
 @click.argument("paths", nargs=-1, metavar="[PATHS]...")
 @output_options
 def doctor(paths: Sequence[str], output: Output) -> None:
-    """Report the state of the installation, or with PATHS the state of runs.
+    """Report the state of the installation or of runs.
 
     PATHS are runs, folders of runs or URLs of runs. Exit with code 1 if a run is incomplete or
     altered. A broken plugin is listed but does not change the exit code (`eval-toolkit plugins`

@@ -39,7 +39,7 @@ _COMMANDS = {
     ),
     "doctor": (
         "eval_toolkit.cli.doctor:doctor",
-        "Report the state of the installation, or with PATHS the state of runs.",
+        "Report the state of the installation or of runs.",
     ),
     "evaluate": (
         "eval_toolkit.cli.evaluate:evaluate",

@@ -50,7 +50,7 @@ def robustness(
 ) -> None:
     """Measure how perturbed prompts affect a model.
 
-    RUN is the run of the unperturbed task, each PERTURBED a run of the same items with perturbed
+    RUN is the run on the unperturbed task; each PERTURBED is a run on the same items with perturbed
     prompts (`run --perturb`); they are compared item by item. "worst" uses each item's worst value
     over all runs: for 0/1 values, the share that is correct under every perturbation.
 

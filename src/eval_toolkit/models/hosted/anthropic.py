@@ -88,7 +88,7 @@ class Anthropic(HostedModel):
 
 
 class _Messages(Dialect):
-    """Messages API, version 2023-06-01."""
+    """Request and answer format of the Messages API, version 2023-06-01."""
 
     kind = "anthropic"
     service = "the Anthropic API"

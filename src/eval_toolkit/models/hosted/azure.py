@@ -83,7 +83,7 @@ class AzureOpenAI(HostedModel):
 
 
 class _Deployment(Dialect):
-    """Chat completions of Azure OpenAI."""
+    """Request and answer format of Azure OpenAI chat completions."""
 
     kind = "azure"
     service = "Azure OpenAI"

@@ -90,7 +90,7 @@ class Bedrock(HostedModel):
 
 
 class _Converse(Dialect):
-    """Amazon Bedrock Runtime, version 2023-09-30."""
+    """Request and answer format of Amazon Bedrock Runtime, version 2023-09-30."""
 
     kind = "bedrock"
     service = "Amazon Bedrock"

@@ -84,7 +84,7 @@ class Gemini(HostedModel):
 
 
 class _GenerateContent(Dialect):
-    """Gemini API, version v1beta."""
+    """Request and answer format of the Gemini API, version v1beta."""
 
     kind = "gemini"
     service = "the Gemini API"

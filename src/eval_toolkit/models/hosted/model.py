@@ -48,7 +48,7 @@ HOSTED: dict[str, Any] = {
 
 
 class Dialect(Api):
-    """Format of a service's requests and answers.
+    """Request and answer format of a service.
 
     Subclasses contain everything specific to a service; `Endpoint` sends, retries and limits.
     """

@@ -121,7 +121,7 @@ class Engine:
     def scores(
         self, ids: Sequence[int], tokens: Sequence[int], *, slot: int = 0
     ) -> dict[int, tuple[float, bool]]:
-        """Return the log-probability of each token after ``ids``, and whether it is the most likely.
+        """Return the log-probability of each token after ``ids``, and whether it is most likely.
 
         Cached tokens of ``ids`` are not processed again; call `prime` first.
         """
