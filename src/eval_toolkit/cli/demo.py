@@ -50,7 +50,7 @@ SPECS = (
 )
 @form_options
 def demo(seed: int, out: Path | None, output: Output) -> None:
-    """Train two classifiers on a scikit-learn dataset and compare them.
+    """Train two classifiers on scikit-learn data and compare them.
 
     Training rows that leaked into the test set are found and dropped; both classifiers are
     stored as runs and compared without running a model again, and one is checked against claims.

@@ -35,7 +35,7 @@ _COMMANDS = {
     "completion": ("eval_toolkit.cli.completion:completion", "Print a shell completion script."),
     "demo": (
         "eval_toolkit.cli.demo:demo",
-        "Train two classifiers on a scikit-learn dataset and compare them.",
+        "Train two classifiers on scikit-learn data and compare them.",
     ),
     "doctor": (
         "eval_toolkit.cli.doctor:doctor",
@@ -216,9 +216,8 @@ def main(args: Sequence[str] | None = None) -> None:
 
     Codes: 0 success, 1 negative result, 2 bad input, 3 failure, 130 interrupted.
     """
-    gc.set_threshold(
-        200_000, 20, 20
-    )  # otherwise garbage collection takes a tenth of a command's time
+    # Frequent garbage collection would take a tenth of a command's time.
+    gc.set_threshold(200_000, 20, 20)
     if args is None:  # running as a process
         hide_secrets()
     given = sys.argv[1:] if args is None else list(args)

@@ -192,7 +192,7 @@ def test_what_a_batch_cannot_do_is_refused(tmp_path: Path) -> None:
         BatchModel(OpenAICompatible("m", base_url="http://h/v1", stream=True), place)
     with user_server({}, prices=Prices(other=(1.0, 1.0)), spending=Spending(1.0)):
         inner = OpenAICompatible("m", base_url="http://h/v1")
-        with pytest.raises(InvalidInputError, match="remove --max-cost and --max-tokens-total"):
+        with pytest.raises(InvalidInputError, match="or both --max-cost and --max-tokens-total"):
             BatchModel(inner, place)
     model = BatchModel(OpenAICompatible("m", base_url="http://h/v1"), place)
     with pytest.raises(ModelError, match="m: batches do not support log-likelihoods") as caught:
