@@ -15,7 +15,7 @@ _SHARE = 0.4
 _LONGEST_TREE = 16_384
 """Maximum number of tokens in a tree; its mask grows with the square."""
 _DENSE = {"cuda": 0.75, "mps": 1.0, "cpu": 3.0}
-"""Speed of masked attention, in units of the other layers, times 6."""
+"""Relative speed of masked attention compared with the other layers, times 6."""
 
 
 def is_out_of_memory(torch: ModuleType, error: BaseException) -> bool:

@@ -75,8 +75,8 @@ class Fleet(Generic[ServedT]):
 
     A server that is unavailable or refuses requests is excluded and probed by one request after
     0.5, 1, 2 … 30 s; other servers take over its requests. If all servers are unavailable, the run
-    waits up to its patience. Before its first request, and whenever it becomes available again, a
-    server that lists its models must list the same model as the others.
+    waits, for at most its patience. Before its first request, and whenever it becomes available
+    again, a server that lists its models must list the same model as the others.
 
     Parameters
     ----------

@@ -57,9 +57,8 @@ class Budget:
 class Limiter:
     """First-come, first-served limiter with adaptive concurrency.
 
-    The limit starts at the ceiling. An overloaded server halves it, once for all requests in flight
-    at the time; after as many answers as the limit, it grows by one. A limiter belongs to one event
-    loop.
+    The limit starts at the ceiling. Overload halves it once for all requests in flight at the time;
+    after as many answers as the limit, it grows by one. A limiter belongs to one event loop.
 
     Parameters
     ----------

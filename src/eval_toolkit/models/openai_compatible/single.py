@@ -23,7 +23,7 @@ _LONGEST = 8
 _MOST = (20, 5)
 """Numbers of log-probabilities to request: vLLM's limit, and OpenAI's."""
 _FEW = 3
-"""Number of log-probabilities that are compared with the verified method."""
+"""Number of log-probabilities to compare with the verified method."""
 
 
 def may_be_single(continuations: Sequence[str]) -> bool:
