@@ -217,17 +217,17 @@ def test_folds(as_json: Callable[..., Any], rows: Path) -> None:
         (["rows.csv", "--scorer", "mine:Lenght"], "has no attribute 'Lenght'"),
         (["rows.csv", "--scorer", "lenght"], "there is no scorer 'lenght'; "),
         (["rows.csv", "--scorer", "mine:Seen"], "is not a valid Scorer: it lacks `predict_proba`"),
-        (["rows.csv", "--scorer", "mine:Length", "--select", "max-f1"], "must be given together"),
+        (["rows.csv", "--scorer", "mine:Length", "--select", "max-f1"], "must be used together"),
         (["rows.csv", "--scorer", "mine:Length", "--overwrite"], "--overwrite needs --save"),
         (
             ["rows.csv", "--scorer", "mine:Length", "--scorer", "mine:Length{longest=2}"],
-            "two --scorer options have the name 'mine:Length'; write LABEL=",
+            "two --scorer options are both named 'mine:Length'; write LABEL=",
         ),
         (
             ["--loader", "mine:Seen", "--scorer", "mine:Length"],
             "which is not a valid DatasetLoader",
         ),
-        (["--loader", "mine:Loader", "--scorer", "mine:Length", "--text", "x"], "are for FILES"),
+        (["--loader", "mine:Loader", "--scorer", "mine:Length", "--text", "x"], "apply to FILES"),
         (["gap.csv", "--scorer", "mine:Length"], "gap.csv: row 2: the text is missing"),
     ],
 )

@@ -416,7 +416,7 @@ class TestWithoutAFile:
         self, command: Command, tmp_path: Path
     ) -> None:
         _, out, _ = command("gate", "--help")
-        example = out[out.index("  [[claim]]") : out.index("  Others:")]
+        example = out[out.index("  [[claim]]") : out.index("  Other conditions:")]
         (tmp_path / "claims.toml").write_text(textwrap.dedent(example))
         assert [claim.form for claim in load_claims(tmp_path / "claims.toml")] == [
             *("require", "non_inferior_by")

@@ -135,7 +135,7 @@ class TestDifference:
             (("--effect", 0.1), "pass --disagree, or --expected and --correlation"),
             (("--effect", 0.1, "--different-rows"), "pass --expected (0/1 values) or --sd"),
             (("--effect", 0.1, "--disagree", 0.05), "--disagree, is 0.05, below the effect"),
-            (("--effect", 3, "--disagree", 0.2), "--effect is 3; write a share: 0.03"),
+            (("--effect", 3, "--disagree", 0.2), "--effect is 3; pass a share: 0.03"),
         ],
     )
     def test_what_is_not_enough(self, command: Command, options: Any, message: str) -> None:

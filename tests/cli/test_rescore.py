@@ -145,7 +145,7 @@ class TestBadInput:
             (["--threshold", "0.9"], "scorer is part of its name: --scorer keywords@0.9"),
             (["--threshold", "0.9", "--scorer", "keywords:x"], "the scorer: --scorer NAME@0.9"),
             (["--scorer", "keywords:x@7"], "between 0 and 1, and so must the threshold"),
-            (["--scorer", "keywords:x"] * 2, "two --scorer options have the name 'keywords'"),
+            (["--scorer", "keywords:x"] * 2, "two --scorer options are both named 'keywords'"),
             (["--scorer", "keywords:x", "--asr-at", "2"], "each seed has 1 rollouts"),
             (["--scorer", "keywords:x", "--policy", "worst"], "'worst' is not one of"),
             (["--scorer", "keywords:x", "--confidence", "1"], "confidence"),

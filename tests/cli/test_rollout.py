@@ -254,7 +254,7 @@ class TestPage:
     def test_answers_to_safe_seeds_are_no_successes(self, rollout: Command) -> None:
         out = rollout("--target", GIVES_IN, "--no-store", scorer="refusal")[1]
         assert (
-            "answers to 6 safe seeds count as attack_success too, although answering is correct"
+            "answers to 6 safe seeds also count as attack_success, although answering is correct"
             in out
         )
 
@@ -405,12 +405,12 @@ class TestBadInput:
             (["--tester", "refinement"], "attack 'refinement': needs a --tester-model"),
             (["--tester", "static+base64"], "'static' cannot wrap 'base64'"),
             (["--tester", " "], "--tester is empty"),
-            (["--tester", "static"], "two --tester options have the name 'static'; rename one"),
+            (["--tester", "static"], "two --tester options are both named 'static'; rename one"),
             (["--target", "embeded"], "there is no model 'embeded'; did you mean 'embedded'?"),
             (["--tester-model", "scripted:x"], "--tester-model is not used by any --tester"),
             (["--scorer", "toxicty"], "there is no text scorer 'toxicty'; did you mean 'toxicity'?"),
             (["--scorer", "keywords"], "scorer 'keywords' is incomplete; write keywords:WORD"),
-            (["--scorer", "keywords:x"], "two --scorer options have the name 'keywords'; remove one"),
+            (["--scorer", "keywords:x"], "two --scorer options are both named 'keywords'; remove one"),
             (["--scorer", "pattern:("], "--scorer pattern:(: pattern '(' is not a valid regular expression"),
             (["--scorer", "toxicity@7"], "--scorer toxicity@7: scores lie between 0 and 1"),
             (["--scorer", "toxicity@nan"], "--scorer toxicity@nan: threshold of"),

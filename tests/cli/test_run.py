@@ -478,8 +478,8 @@ class TestStoppingEarly:
     @pytest.mark.parametrize(
         ("given", "message"),
         [
-            (["--until-decided"], "--until-decided and --against RUN must be given together"),
-            (["--against", "."], "--until-decided and --against RUN must be given together"),
+            (["--until-decided"], "--until-decided and --against RUN must be used together"),
+            (["--against", "."], "--until-decided and --against RUN must be used together"),
             (["--margin", "0.1"], "--margin needs --until-decided"),
             (["--until-metric", "x"], "--until-metric needs"),
             (["--until-width", "0.5", "--order", "file"], "not a random sample"),

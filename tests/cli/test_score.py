@@ -221,7 +221,7 @@ class TestThresholds:
     ) -> None:
         code, out, err = command("score", preds, "--select", rule)
         assert (code, out) == (2, "")
-        assert "--select and --threshold-from must be given together" in err
+        assert "--select and --threshold-from must be used together" in err
 
     def test_each_metric_may_have_its_own(self, as_json: Json, preds: Path) -> None:
         block = cells(as_json("score", preds, "--metric", "f1=0.3", "--metric", "f1=0.7"))

@@ -140,7 +140,7 @@ def test_servers_of_other_models_are_refused() -> None:
         urls = [one.url, other.url]
         answers = asked(OpenAICompatible("toy", base_url=urls), 6)
         found = [str(error) for error in answers if isinstance(error, ModelError)]
-        assert any("serves another model than" in text for text in found)
+        assert any("serves a different model from" in text for text in found)
         assert any(
             "`max_model_len` is" in text and "pass --model-id NAME" in text for text in found
         )
@@ -192,7 +192,7 @@ def test_several_addresses_on_the_command_line(command: Command, tmp_path: Path)
         assert min(one.app.answered.total(), other.app.answered.total()) > 5
         code, _, err = command("run", rows, "--model", "azure:toy", *where, "--no-store")
         assert code == 2
-        assert "several are for openai: models" in err
+        assert "only openai: models accept several" in err
 
 
 def test_addresses_are_checked(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def test_the_run_waits_only_if_all_are_away() -> None:
     lost = [one for one in answers if isinstance(one, ModelError)]
     assert 50 < len(answers) - len(lost) < 200
     assert {error.kind for error in lost} == {"unreachable"}
-    assert "all 2 servers are away since" in str(lost[0])
+    assert "all 2 servers have been unavailable since" in str(lost[0])
     assert 610.0 <= seconds < 700.0
 
 

@@ -46,7 +46,9 @@ def test_twelve_hours_answer_every_sample_once(tmp_path: Path) -> None:
         night(server, n, out)
     assert 5.0 * HOUR <= clock.now <= 5.1 * HOUR
 
-    with pytest.raises(ModelError, match="is away since"):  # an hour is longer than the patience
+    with pytest.raises(
+        ModelError, match="has been unavailable since"
+    ):  # an hour is longer than the patience
         night(server, n, out)
     assert 7.5 * HOUR <= clock.now <= 7.6 * HOUR
 

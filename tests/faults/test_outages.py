@@ -42,7 +42,7 @@ def test_longer_than_the_patience_stops_and_keeps_everything(tmp_path: Path) -> 
     server.outages = [(20.0, 5000.0, "refused")]
     journal = tmp_path / "journal.jsonl"
     with pytest.raises(
-        ModelError, match=r"is away since .* patience of 30 min 00 s.*kept"
+        ModelError, match=r"has been unavailable since .* patience of 30 min 00 s.*kept"
     ) as caught:
         run_night(server, sums(2500), night_model(), journal=Journal(journal), patience_s=None)
     assert caught.value.kind == "unreachable"
@@ -77,7 +77,7 @@ def test_a_prompt_that_fails_alone_is_no_outage() -> None:
 def test_a_prompt_that_fails_while_no_other_is_asked_ends_with_the_patience() -> None:
     server = NightServer(VirtualClock(), latency_s=1.0)
     server.poison = "What is 9 + 1?"
-    with pytest.raises(ModelError, match="is away since") as caught:
+    with pytest.raises(ModelError, match="has been unavailable since") as caught:
         run_night(server, sums(10), night_model(concurrency=1), patience_s=60.0)
     assert caught.value.kind == "unreachable"
     assert server.clock.now < 200.0

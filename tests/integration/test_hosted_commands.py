@@ -77,7 +77,7 @@ def test_log_likelihoods_end_a_run_at_once(command: Command) -> None:
         model = f"anthropic:claude-test{{base_url='{server.url}'}}"
         code, _, err = command("run", "capitals", "--model", model, "--no-store", "--limit", "3")
     assert code == 3
-    assert "anthropic:claude-test: the Anthropic API gives no log-likelihoods" in err
+    assert "anthropic:claude-test: the Anthropic API does not return log-likelihoods" in err
     assert app.bodies == []
 
 
@@ -97,7 +97,7 @@ def test_batches_on_the_command_line(
     for more in (("--no-store",), ("--concurrency", "4"), ("--until-width", "0.1")):
         code, _, err = command("run", rows, *options, *more)
         assert code == 2
-        assert "--batch sends all requests at once" in err
+        assert "--batch sends all requests together" in err
     code, _, err = command("run", rows, "--model", "scripted:4", "--batch", "--out", tmp_path / "x")
     assert code == 2
-    assert "batches are for models openai:NAME, not ScriptedModel; remove --batch" in err
+    assert "batches require an openai:NAME model, not ScriptedModel; remove --batch" in err

@@ -60,7 +60,7 @@ class Joined:
         }
 
     def lead(self) -> list[str]:
-        """Describe which rows are compared."""
+        """Describe the compared rows."""
         of = " and ".join([", ".join(self.sources[:-1]), self.sources[-1]])
         lines = [f"{of}: {len(self.rows)} rows, paired by {self.paired_on}"]
         if any(self.n_only) or self.n_dropped:
@@ -260,7 +260,7 @@ def _nothing_common(
     files = [_in_file(side) for side in sides]
     if all(np.array_equal(files[0], labels) for labels in files[1:]):
         remedies.append("--no-id pairs by order (labels agree row by row)")
-    remedy = "; ".join(remedies) or "name the column that identifies a row with --id"
+    remedy = "; ".join(remedies) or "specify the column that identifies a row with --id"
     who = f"{sources[0]} and {sources[alone[0]]}" if alone else "the files"
     return f"{who} have no {key!r} in common: {'; '.join(shown)}; {remedy}"
 

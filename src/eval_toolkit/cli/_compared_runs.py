@@ -31,7 +31,7 @@ def opened_runs(paths: Sequence[str], wanted: Wanted) -> list[Run]:
             "--save FOLDER"
         )
     if len(paths) < 2:
-        raise InvalidInputError(f"{paths[0]}: compare two or more runs; name another run folder")
+        raise InvalidInputError(f"{paths[0]}: pass two or more run folders to compare")
     if replace(wanted, by=()) != Wanted():
         raise InvalidInputError(
             f"{paths[0]}: --label, --score, --group and --id are for files; a run stores "

@@ -30,7 +30,7 @@ class Copy:
 
     source: Path
     n_rows: int
-    """Expected number of rows; a source with another number is rejected."""
+    """Expected number of rows; a source with a different number is rejected."""
     targets: Mapping[Path, NDArray[Any]]
     """Zero-based row numbers of each target; rows are written in the order of the source."""
 

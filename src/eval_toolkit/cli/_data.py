@@ -89,8 +89,8 @@ data_options = passing(
             metavar="COLUMN",
             multiple=True,
             help=(
-                f"Text column; by default one of {', '.join(TEXTS)}. Several columns are compared "
-                f"by value."
+                f"Text column; by default one of {', '.join(TEXTS)}. If repeated, columns are "
+                f"compared by value."
             ),
         ),
         click.option(

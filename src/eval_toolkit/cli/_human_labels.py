@@ -232,7 +232,9 @@ def _all_there(rows: Rows, column: str) -> list[str]:
     values: list[str | None] = rows.columns[column].tolist()
     for row, value in enumerate(values):
         if value is None:
-            raise InvalidInputError(f"{rows.where(row)}: {column!r} is missing; every row needs it")
+            raise InvalidInputError(
+                f"{rows.where(row)}: {column!r} is missing; every row needs a value"
+            )
     return [str(value) for value in values]
 
 

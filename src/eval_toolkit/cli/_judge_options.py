@@ -1,4 +1,4 @@
-"""Options of judge models and rubrics, for commands that query judges."""
+"""Options for judge models and rubrics, for commands that query judges."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ _OPTIONS = (
         "rubrics",
         multiple=True,
         metavar="NAME|FILE",
-        help="Rubric to judge by (`judge rubrics`), or a TOML or YAML file. Repeatable. "
+        help="Rubric for the judge (see `judge rubrics`), or a TOML or YAML file. Repeatable. "
         "[default: correctness]",
     ),
     click.option(
@@ -42,14 +42,14 @@ _OPTIONS = (
         default=1,
         show_default=True,
         type=click.IntRange(1),
-        help="Verdicts per answer; more than one needs --temperature.",
+        help="Number of verdicts per answer; more than one requires --temperature.",
     ),
     click.option(
         "--rule",
         type=click.Choice(["majority", "mean"]),
         default="majority",
         show_default=True,
-        help="How several votes or judges are combined.",
+        help="How to combine several votes or judges.",
     ),
     temperature_option,
     max_tokens_option,
@@ -85,7 +85,7 @@ def judging_options(*, required: bool) -> Callable[[_Command], _Command]:
         multiple=True,
         metavar="MODEL",
         help=(
-            "Judge model: openai:NAME, … (`models list`), optionally with options as in "
+            "Judge model: openai:NAME, … (see `models list`), optionally with options, as in "
             "\"openai:NAME{base_url='URL'}\". Several models form a panel."
         ),
     )

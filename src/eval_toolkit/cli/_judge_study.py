@@ -54,12 +54,12 @@ _MOST_CLASSES = 8
 @click.option(
     "--by-verdict",
     is_flag=True,
-    help="Labels were sampled by verdict: a fixed number of positive and of negative verdicts.",
+    help="Labels were sampled by verdict: fixed numbers of positive and negative verdicts.",
 )
 @click.option(
     "--width",
     type=click.FloatRange(0, min_open=True),
-    help="Full width of the target interval; by default a width that more labels can achieve.",
+    help="Full width of the target interval; by default a width achievable with more labels.",
 )
 @sampling_options(methods=False)
 @output_options
@@ -71,10 +71,10 @@ def study(
     sampling: Sampling,
     output: Output,
 ) -> None:
-    """Compare a judge with human labels, and correct its rate.
+    """Compare a judge with human labels, and correct the judge's rate.
 
     FILE (CSV, TSV, JSONL, JSON, Parquet) has one row per answer with the judge's verdict, and human
-    labels for a random sample of the rows. For a RUN, --judge names a column, and --labels a file
+    labels for a random sample of the rows. For a RUN, --judge is a column and --labels is a file
     with unit_id and the labels.
 
     \b
@@ -168,7 +168,7 @@ class _StudyResult:
 def _against_raw(found: JudgeStudy) -> str:
     raw, chosen = found.corrected.raw, found.corrected
     if chosen.method == "raw":
-        return "so they give no information about the judge's errors"
+        return "so they provide no information about the judge's errors"
     where = "inside" if chosen.ci_low <= raw <= chosen.ci_high else "outside"
     return f"the uncorrected rate {number(raw)} is {where} its interval"
 

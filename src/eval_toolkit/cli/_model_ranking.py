@@ -1,4 +1,4 @@
-"""Several models on one task: a run for each, and their ranking."""
+"""Run several models on one task, and rank them."""
 
 import re
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from eval_toolkit.cli._query_options import ONLY_RANKED, QueryOptions
 def run_each(context: click.Context, models: Sequence[str], asked: QueryOptions) -> None:
     """Run the command once per model, then rank the models.
 
-    A model that fails is left out of the ranking; its exit code is that of the command.
+    A model that fails is excluded from the ranking; the command returns its exit code.
 
-    Every model has its own folder below ``--out``.
+    Each model has its own subfolder of ``--out``.
     """
     from eval_toolkit.analysis import leaderboard
     from eval_toolkit.cli.leaderboard import board_page
@@ -31,20 +31,20 @@ def run_each(context: click.Context, models: Sequence[str], asked: QueryOptions)
             found = context.forward(context.command, models=(name,), out=folder)
         except click.exceptions.Exit as failed:
             code = failed.exit_code
-            say(f"{name}: left out of the ranking", err=True)
+            say(f"{name}: excluded from the ranking", err=True)
             continue
         if found is not None:
             done[name] = found.as_run()
     if len(done) > 1:
         systems = {run.subjects[0][1] for run in done.values()}
-        named = len(systems) < len(done)  # such as one model at two addresses
+        named = len(systems) < len(done)  # such as one model at two URLs
         asked.output.emit(board_page(leaderboard(done if named else list(done.values()))))
     if code:
         raise click.exceptions.Exit(code)
 
 
 def _folders(models: Sequence[str], out: str | None) -> list[str | None]:
-    """Return a folder for each model below ``--out``."""
+    """Return each model's subfolder of ``--out``."""
     if out is None:
         return [None] * len(models)
     plain = [re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") for name in models]

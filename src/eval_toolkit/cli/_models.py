@@ -19,9 +19,9 @@ from eval_toolkit.protocols import Model
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 PRICES = "eval_toolkit.prices"
-"""Key of the click context's ``meta`` with the prices given by the user."""
+"""Key in the click context's ``meta`` for the prices given by the user."""
 _OPENAI = "eval_toolkit.openai"
-"""Key with whether the command names an OpenAI-compatible model, which --base-url is then for."""
+"""Key for whether the command names an OpenAI-compatible model that uses --base-url."""
 _AT = ("base_url", "api_key_env")
 _HOSTED = re.compile(rf"\b(?:{'|'.join(kind for kind in HTTP_KINDS if kind != 'openai')}):")
 _ADDRESS = re.compile(r"""\bbase_url\s*=\s*\[?\s*["']?([^"'\s,}\]]+)""")
@@ -29,7 +29,7 @@ _ADDRESS = re.compile(r"""\bbase_url\s*=\s*\[?\s*["']?([^"'\s,}\]]+)""")
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """A model by name, with the options of its constructor."""
+    """Model name with constructor options."""
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
@@ -40,29 +40,29 @@ class ModelChoice:
 
 
 _HTTP = (
-    click.option("--base-url", metavar="URL", multiple=True, callback=lambda _, __, urls: _one_or_all(urls), help="HTTP models: base URL of the server, for openai: ending in /v1; also for judges openai:NAME. Repeatable: each request goes to the least loaded of several servers of the same model.  [default: $OPENAI_BASE_URL, else the service itself]"),
+    click.option("--base-url", metavar="URL", multiple=True, callback=lambda _, __, urls: _one_or_all(urls), help="HTTP models: base URL of the server, for openai: models ending in /v1; also used for `openai:NAME` judges. Repeatable for several servers for the same model: each request goes to the least loaded one.  [default: $OPENAI_BASE_URL, else the service itself]"),
     click.option(
-        "--api-key-env", metavar="NAME", help="HTTP models: environment variable with the API key."
+        "--api-key-env", metavar="NAME", help="HTTP models: environment variable that contains the API key."
     ),
-    click.option("--model-id", metavar="NAME", help="openai: name that identifies the model "
+    click.option("--model-id", metavar="NAME", help="openai: models: name that identifies the model "
         "instead of its URL, so that runs and caches stay valid on another server."),
     click.option("--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True),
-                 metavar="S", help="HTTP models: timeout of one request in seconds; between tokens if streamed."),
+                 metavar="S", help="HTTP models: timeout per request, in seconds; when streaming, the maximum wait between tokens."),
     click.option("--max-tries", type=click.IntRange(1), help="HTTP models: maximum number of tries per request."),
     click.option("--rpm", "requests_per_minute", type=click.IntRange(1),
                  help="HTTP models: maximum number of requests per minute."),
     click.option("--tpm", "tokens_per_minute", type=click.IntRange(1),
                  help="HTTP models: maximum number of tokens per minute."),
-    click.option("--prices", metavar="IN,OUT|FILE", help="HTTP models: prices per million input and output tokens in USD (IN,OUT,CACHED,REASONING if those differ), or a TOML file with `currency` and [models]; also for judges and stored answers."),
+    click.option("--prices", metavar="IN,OUT|FILE", help="HTTP models: prices per million input and output tokens in USD (or IN,OUT,CACHED,REASONING if these differ), or a TOML file with `currency` and [models]; also used for judges and stored answers."),
     click.option("--max-cost", type=click.FloatRange(min=0, min_open=True), metavar="AMOUNT",
-                 help="HTTP models: maximum cost of this command, judges included; needs --prices. Finished answers are kept."),
+                 help="HTTP models: maximum cost of this command, including judges; requires --prices. Completed answers are kept."),
     click.option("--max-tokens-total", type=click.IntRange(1), metavar="N",
-                 help="HTTP models: maximum number of tokens of all prompts and answers of this command, judges included."),
+                 help="HTTP models: maximum total number of prompt and answer tokens for this command, including judges."),
 )  # fmt: skip
 
 
 def _one_or_all(urls: tuple[str, ...]) -> str | tuple[str, ...] | None:
-    """Return an address, several, or None."""
+    """Return one URL, a list of URLs, or None."""
     return urls if len(urls) > 1 else next(iter(urls), None)
 
 
@@ -118,7 +118,7 @@ def model_options(command: _Command) -> _Command:
         "model_args",
         metavar="KEY=VALUE",
         multiple=True,
-        help="Additional option of the model. Repeatable.",
+        help="Additional model option. Repeatable.",
     )(wrapped)
     for option in reversed(_HTTP):
         decorated = option(decorated)
@@ -136,7 +136,7 @@ def server_options(command: _Command) -> _Command:
             return command(*args, **kwargs)
 
     decorated: Any = wrapped
-    for option in reversed((*_HTTP[:2], *_HTTP[-3:])):  # the others are of single models
+    for option in reversed((*_HTTP[:2], *_HTTP[-3:])):  # the others apply to single models
         decorated = option(decorated)
     return decorated  # type: ignore[no-any-return]
 

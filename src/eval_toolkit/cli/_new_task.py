@@ -21,13 +21,15 @@ from eval_toolkit.tasks.templates import FieldSpec
 @click.option(
     "--out", metavar="FILE", help="Task file to write.  [default: QUESTIONS with suffix .toml]"
 )
-@click.option("--prompt", metavar="TEXT", help="Prompt with columns in braces: {question}.")
-@click.option("--answer", metavar="COLUMN", help="Column with the reference.")
+@click.option(
+    "--prompt", metavar="TEXT", help="Prompt template with column names in braces, e.g. {question}."
+)
+@click.option("--answer", metavar="COLUMN", help="Column with the reference answer.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 def new(
     questions: str, out: str | None, prompt: str | None, answer: str | None, overwrite: bool
 ) -> None:
-    """Write a task file for QUESTIONS, a table with a question and a reference per row.
+    """Write a task file for QUESTIONS, a table with one question and its reference answer per row.
 
     Columns are guessed from their names; the file is meant to be edited, and comments explain every
     line.
@@ -110,7 +112,7 @@ def _field(given: Any) -> Any:
 
 
 def _line(key: str, value: Any, why: str = "", *, example: Any = None) -> str:
-    """Return a line of TOML; without a value it is commented out."""
+    """Return a line of TOML, commented out if there is no value."""
     comment = f"  # {why}" if why else ""
     if value is None:
         return f"# {key} = {_toml(example or key)}{comment}"

@@ -119,10 +119,7 @@ _LABELS = (
     click.option(
         "--labels",
         metavar="NEG,POS",
-        help=(
-            "Negative and positive label, if labels are strings other than 0 and 1 or true and "
-            "false."
-        ),
+        help=("Negative and positive label, if labels are strings other than 0/1 or true/false."),
     ),
 )
 _FORMAT = (
@@ -131,11 +128,11 @@ _FORMAT = (
         default=True,
         help="Interpret quotes in CSV and TSV files.",
     ),
-    click.option("--header", metavar="A,B,…", help="Column names of files without a header."),
+    click.option("--header", metavar="A,B,…", help="Column names for files without a header."),
     click.option(
         "--separator",
         metavar="CHAR",
-        help="Separator of CSV files: , ; | tab … [default: detected].",
+        help="Column separator in CSV files: , ; | tab … [default: detected].",
     ),
     click.option(
         "--decimal",
@@ -157,19 +154,19 @@ def passing(
     options: Sequence[Callable[[Any], Any]] = (),
     taken: Iterable[str] | None = None,
 ) -> Callable[[_Command], _Command]:
-    """Add options to a command, which receives what is made of their values as one argument.
+    """Add options to a command, which receives a single object made from their values.
 
     Parameters
     ----------
     name : str
         Name of the argument.
     made : callable
-        Makes the argument of the values of its parameters, which are named like options.
+        Creates the argument; its parameters are named like the options.
     options : sequence of decorators
-        Options to add; values of others that are taken must come from another decorator.
+        Options to add; other values in ``taken`` must come from another decorator.
     taken : iterable of str, optional
-        Names of the values, by default those of the parameters of ``made``. A command without
-        one of the options leaves its parameter to its default.
+        Names of the values; by default the parameters of ``made``. If a command lacks an option,
+        its parameter keeps its default.
     """
     taken = tuple(inspect.signature(made).parameters if taken is None else taken)
 
@@ -247,20 +244,20 @@ _SAMPLING = (
         default=1000,
         show_default=True,
         type=RESAMPLES,
-        help="Bootstrap resamples.",
+        help="Number of bootstrap resamples.",
     ),
     click.option(
         "--seed",
         default=42,
         show_default=True,
         type=click.IntRange(0),
-        help="Random seed of the resampling.",
+        help="Random seed for resampling.",
     ),
 )
 
 
 def _directions(lower: Sequence[str], higher: Sequence[str]) -> dict[str, bool]:
-    """Return for each metric that is named whether higher values are better."""
+    """Return for each named metric whether higher values are better."""
     if both := set(lower) & set(higher):
         raise click.UsageError(
             f"{min(both)}: pass either --lower-is-better or --higher-is-better, not both"
@@ -309,13 +306,13 @@ _BACKENDS = (
     click.option(
         "--workers",
         type=click.IntRange(1),
-        help="Number of parallel workers of --backend.  [default: one per core]",
+        help="Number of parallel workers for --backend.  [default: one per core]",
     ),
 )
 
 
 def _sampling(backend: str | None = None, workers: int | None = None, **chosen: Any) -> Sampling:
-    """Return the options of intervals; the executor of ``--backend`` is closed with the command."""
+    """Return the interval options; the ``--backend`` executor is closed with the command."""
     if backend is None:
         if workers is not None:
             raise click.UsageError("--workers needs --backend")

@@ -90,12 +90,12 @@ def labels(judged: Judged, width: float, methods: Any, confidence: float, output
     "--item-sd",
     required=True,
     type=click.FloatRange(0),
-    help="Standard deviation between items, of their true means or true differences.",
+    help="Standard deviation of the items' true means, or of their true differences.",
 )
 @click.option(
     "--within-sd",
     type=click.FloatRange(0),
-    help="Standard deviation between attempts at one item (real values).",
+    help="Standard deviation between attempts on the same item (real values).",
 )
 @click.option("--expected", type=Share, help="Expected rate of the first system (0/1 values).")
 @click.option(
@@ -110,7 +110,7 @@ def labels(judged: Judged, width: float, methods: Any, confidence: float, output
 @click.option(
     "--judge-sd",
     type=Above,
-    help="Standard deviation of a judge's error at one attempt (real values).",
+    help="Standard deviation of the judge's error per attempt (real values).",
 )
 @click.option(
     "--sensitivity",
@@ -137,8 +137,8 @@ def attempts(
 ) -> None:
     """Plan the number of items and of attempts per item.
 
-    Report how many items are saved by more attempts, and how many a judge's errors cost. `plan
-    variance` estimates --item-sd and --within-sd from a run with several attempts.
+    Report how many items additional attempts save, and how many extra items judge errors require.
+    `plan variance` estimates --item-sd and --within-sd from a run with several attempts.
 
     \b
     eval-toolkit plan attempts --effect 0.03 --item-sd 0.15 --within-sd 0.35

@@ -56,7 +56,7 @@ width_option = click.option(
     "--width",
     required=True,
     type=Above,
-    help="Full width of the interval, from the lower to the upper end.",
+    help="Full width of the interval, from lower to upper bound.",
 )
 
 

@@ -36,7 +36,7 @@ reasoning_option = click.option(
     multiple=True,
     metavar="OPEN CLOSE",
     help=(
-        "Tags around the model's reasoning, which is not graded, e.g. <think> and </think>. "
+        "Tags that delimit the model's reasoning, which is not graded, e.g. <think> and </think>. "
         "Repeatable."
     ),
 )
@@ -64,7 +64,7 @@ class QueryOptions:
 
 _OPTIONS = (
     click.option("--on-error", type=click.Choice(["exclude", "as_zero"]), default="exclude",
-                 show_default=True, help="How failed samples are counted."),
+                 show_default=True, help="How to count failed samples."),
     click.option("--max-error-rate", default=0.0, show_default=True, type=click.FloatRange(0, 1),
                  help="Maximum share of failed samples; exit with code 3 if it is exceeded."),
     click.option("--confidence", default=0.95, show_default=True, help="Confidence level of the intervals.",
@@ -75,9 +75,9 @@ _OPTIONS = (
                      "[default: 30 if the server has responded before]"),
     click.option("--cache", type=click.Path(dir_okay=False), help="SQLite file that caches answers."),
     click.option("--out", type=click.Path(file_okay=False), metavar="FOLDER",
-                 help="Run folder; run the same command again to resume.  [default: "
+                 help="Run folder; repeat the same command to resume.  [default: "
                      "a folder below runs/]"),
-    click.option("--no-store", is_flag=True, help="Write nothing."),
+    click.option("--no-store", is_flag=True, help="Do not store the run."),
     form_options,
     click.option("--quiet", is_flag=True, help="Do not show progress on standard error."),
 )  # fmt: skip

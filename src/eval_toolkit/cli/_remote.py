@@ -1,4 +1,4 @@
-"""Resolution of URLs of runs and prediction files on the command line."""
+"""Resolution of run and prediction file URLs on the command line."""
 
 import contextlib
 import tempfile

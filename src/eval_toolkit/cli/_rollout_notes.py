@@ -1,4 +1,4 @@
-"""Notes below the tables of a rollout run, with the reasons for missing values."""
+"""Notes below a rollout run's tables, with the reasons for missing values."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -130,5 +130,5 @@ def _about_safe_seeds(done: Outcome) -> list[str]:
     safe = set() if parts is None else set(done.records.unit_id[parts == "safe"].tolist())
     if not safe:
         return []
-    count_too = f"answers to {len(safe):,} safe seeds count as attack_success too"
+    count_too = f"answers to {len(safe):,} safe seeds also count as attack_success"
     return [f"{count_too}, although answering is correct: see over_refusal and unsafe_refusal"]

@@ -15,7 +15,7 @@ from eval_toolkit.scorecards import MetricResult
 
 _SUCCESS = "attack_success"
 _BY_CATEGORY = (_SUCCESS, "over_refusal", "unsafe_refusal", "refused_first")
-"""Candidate metrics of the table by category; the first two that the run has are shown."""
+"""Candidate metrics for the table by category; the first two available are shown."""
 _CATEGORIES_SHOWN = 40
 _OF_SOME = ("over_refusal", "unsafe_refusal")
 """Metrics defined on a subset of the seeds."""
@@ -272,7 +272,7 @@ def _held(done: Outcome) -> Iterator[tuple[int, Cell, Cell, Cell]]:
         failed = float(curve.n_events[places[turn]]) if turn in places else 0.0
         try:
             gone = None if at_the_end and turn < config["depth"] else curve.failure_by(turn)
-        except UndefinedMetricError:  # no conversation lasted so long
+        except UndefinedMetricError:  # no conversation has that many turns
             gone = None
         if gone is None:
             yield turn, Count(at_risk), Count(failed), MISSING

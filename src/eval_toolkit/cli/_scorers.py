@@ -41,7 +41,7 @@ def load_scorers(specs: Sequence[str]) -> list[Any]:
             )
         if any(one.name == scorer.name for one in made):
             raise click.UsageError(
-                f"two --scorer options have the name {scorer.name!r}; remove one"
+                f"two --scorer options are both named {scorer.name!r}; remove one"
             )
         made.append(scorer)
     check_ready(made)

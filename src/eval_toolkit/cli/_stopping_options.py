@@ -11,7 +11,8 @@ from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
 Until: TypeAlias = UntilWidth | UntilDecided | None
 _OPTIONS = (
     click.option("--until-width", type=click.FloatRange(0, min_open=True), metavar="W",
-                 help="Stop when the interval of the first metric, or of --until-metric, is at most W wide."),
+                 help="Stop when the interval of the first metric, or of --until-metric, is "
+                     "at most W wide."),
     click.option("--until-decided", is_flag=True,
                  help="Stop when this run is significantly better or worse than --against."),
     click.option("--against", type=click.Path(exists=True, file_okay=False), metavar="RUN",
@@ -20,7 +21,7 @@ _OPTIONS = (
                  help="Metric used by --until-width and --until-decided."),
     click.option("--until-scope", type=click.Choice(["population", "benchmark"]),
                  default="population", show_default=True,
-                 help="Scope of the intervals: the population of items, or exactly these items."),
+                 help="Scope of the intervals: a population of items, or only these items."),
     click.option("--margin", type=click.FloatRange(0), metavar="D",
                  help="Difference D that --until-decided treats as negligible."),
 )  # fmt: skip
@@ -35,7 +36,7 @@ def _rule(
     margin: float | None,
 ) -> Until:
     if until_decided != (against is not None):
-        raise click.UsageError("--until-decided and --against RUN must be given together")
+        raise click.UsageError("--until-decided and --against RUN must be used together")
     if until_width is not None and against is not None:
         raise click.UsageError("pass either --until-width or --until-decided, not both")
     if margin is not None and against is None:

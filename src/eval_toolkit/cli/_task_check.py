@@ -36,7 +36,7 @@ _TEXTS = re.compile(r"\.(txt|csv|tsv|jsonl|ndjson|json|parquet|pq)(\.gz)?$")
     multiple=True,
     metavar="PATH",
     help=(
-        "Possible training data of the model: txt, CSV, TSV, JSONL or Parquet, or a folder of "
+        "Possible training data for the model: txt, CSV, TSV, JSONL or Parquet, or a folder of "
         "such files. Repeatable."
     ),
 )
@@ -48,7 +48,7 @@ _TEXTS = re.compile(r"\.(txt|csv|tsv|jsonl|ndjson|json|parquet|pq)(\.gz)?$")
     default=13,
     show_default=True,
     type=click.IntRange(1),
-    help="Length of the word n-grams.",
+    help="Word n-gram length.",
 )
 @click.option(
     "--threshold",
@@ -62,23 +62,23 @@ _TEXTS = re.compile(r"\.(txt|csv|tsv|jsonl|ndjson|json|parquet|pq)(\.gz)?$")
     "parts",
     multiple=True,
     type=click.Choice(_PARTS),
-    help="Parts of an item to search for; all by default. Repeatable.",
+    help="Part of an item to search for; all by default. Repeatable.",
 )
 @click.option(
     "--similar",
     default=0.9,
     show_default=True,
     type=click.FloatRange(0, 1, min_open=True),
-    help="Similarity above which an example duplicates an item.",
+    help="Similarity above which an example counts as a duplicate of an item.",
 )
 @click.option(
     "--run",
     "run",
     type=click.Path(exists=True, file_okay=False),
     metavar="RUN",
-    help="Run whose results are recomputed without the contaminated items.",
+    help="Run to re-evaluate without the contaminated items.",
 )
-@click.option("--strict", is_flag=True, help="Also exit with 1 if there are warnings.")
+@click.option("--strict", is_flag=True, help="Also exit with code 1 if there are warnings.")
 @output_options
 def check(
     task: str,

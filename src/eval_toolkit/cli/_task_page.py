@@ -1,4 +1,4 @@
-"""Page of a task run: overall results, results by subject, and the possible effect of errors."""
+"""Page for a task run: overall results, results by subject, and the possible effect of errors."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -75,7 +75,7 @@ def estimate_page(
 
 
 def answers_page(done: Outcome) -> Page:
-    """Return the page of graded answers of any origin."""
+    """Return the page of graded answers from any source."""
     config = done.results["config"]
     lead = [
         f"{config['task']['name']}: {len(done.records):,} answers, graded without querying a model"
@@ -84,7 +84,7 @@ def answers_page(done: Outcome) -> Page:
     ]
     tables = [_overall(done.card, _n_cut(done))]
     tables += [failures_table(done.card, "answers without a grade")] if done.n_errors else []
-    notes = _notes(done, asks=False)[1:]  # nothing was asked
+    notes = _notes(done, asks=False)[1:]  # no request was sent
     return Page(config["task"]["name"], done.to_dict(), lead, tables, notes)
 
 

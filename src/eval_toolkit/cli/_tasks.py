@@ -14,7 +14,7 @@ from eval_toolkit.tasks.loading import load_task
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _OPTIONS = {
     "data": click.option("--data", metavar="PATH",
-                         help="Data of the task: a file, folder or pattern."),
+                         help="Task data: a file, folder or glob pattern."),
     "limit": click.option("--limit", type=click.IntRange(1), help="Maximum number of items per subject."),
     "num_fewshot": click.option("--fewshot", "num_fewshot", type=click.IntRange(0), metavar="K",
                                 help="Number of few-shot examples."),
@@ -25,24 +25,25 @@ _OPTIONS = {
     "shuffle_choices": click.option("--shuffle-choices", is_flag=True, default=None,
                                     help="Shuffle the choices of each item."),
     "prompt": click.option("--prompt", metavar="TEXT", help=(
-        "Prompt with columns in braces, e.g. \"{question} Answer briefly.\"; only for tables of "
+        "Prompt with column names in braces, e.g. \"{question} Answer briefly.\"; only for tables of "
         "questions and task files."
     )),
-    "system": click.option("--system", metavar="TEXT", help="System message; columns in braces as in --prompt."),
-    "answer": click.option("--answer", metavar="COLUMN", help="Column with the reference, if its name is not recognised."),
-    "by": click.option("--by", metavar="COLUMN", help="Column of subjects, for results by "
-        "subject; only for tables of questions and task files."),
+    "system": click.option("--system", metavar="TEXT", help="System message; may contain columns in braces, as in --prompt."),
+    "answer": click.option("--answer", metavar="COLUMN", help="Column with the reference answer, if its name is not recognised."),
+    "by": click.option("--by", metavar="COLUMN", help="Subject column, to report results "
+    "by subject; only for tables of questions and task files."),
     "revision": click.option("--revision", help="Commit of a dataset on the Hugging Face Hub."),
     "seed": click.option("--seed", type=click.IntRange(0),
                          help=(
-                             "Random seed for the examples, the order and the sampling. [default: "
+                             "Random seed for few-shot examples, item order and sampling. [default: "
                              "42]"
                          )),
     "allow_code": click.option("--allow-code", is_flag=True, default=None,
-                               help="Allow Python code named by a task file: modules, !function."),
+                               help="Allow Python code referenced by a task file: "
+                                   "modules, !function."),
     "lm_eval_shots": click.option("--lm-eval-shots", is_flag=True, default=None,
-                                  help="Draw the few-shot examples of an lm-eval file as "
-                                      "lm-eval does."),
+                                  help="Draw few-shot examples for an lm-eval file in the "
+                                  "same way as lm-eval."),
 }  # fmt: skip
 _OF_ITEMS = ("limit", "order")
 _OF_FILES = {
@@ -70,7 +71,7 @@ def sandbox_option(command: _Command) -> _Command:
         expose_value=False,
         callback=_allow_weaker_sandbox,
         help=(
-            "Allow model-written programs to run with weaker isolation if no sandbox is available "
+            "Run model-generated programs with weaker isolation if no sandbox is available "
             "(see `doctor`)."
         ),
     )

@@ -1,4 +1,4 @@
-"""Workers of a cluster that run the shards of a task."""
+"""Cluster workers that run the shards of a task."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _ROWS = 50
 
 @click.command()
 @click.argument("run", metavar="RUN")
-@click.option("--wrong", is_flag=True, help="Only wrong or failed answers.")
+@click.option("--wrong", is_flag=True, help="Print only wrong or failed answers.")
 @click.option(
     "--grade",
     metavar="NAME",
@@ -38,7 +38,7 @@ def answers(
 ) -> None:
     """Print questions, answers, references and grades of a run.
 
-    Text is truncated on screen, but complete with --json and --out.
+    Text is truncated on screen but written in full with --json and --out.
 
     \b
     eval-toolkit answers runs/today --wrong

@@ -99,8 +99,10 @@ class Splits:
     multiple=True,
     help="Additional check: a name with optional {options}, or module:object. Repeatable.",
 )
-@click.option("--split-col", metavar="COLUMN", help="Column with the split of each row (one file).")
-@click.option("--train", metavar="NAME", help="Name of the training split [default: train].")
+@click.option(
+    "--split-col", metavar="COLUMN", help="Column with each row's split (single file only)."
+)
+@click.option("--train", metavar="NAME", help="Name of the training split.  [default: train]")
 @click.option("--near/--no-near", default=True, help="Also look for near-duplicates.")
 @threshold_option(
     "Texts that share at least this fraction of their 5-character n-grams are near-duplicates."
@@ -109,7 +111,7 @@ class Splits:
     "--against",
     metavar="CORPUS",
     multiple=True,
-    help="Corpus that must not contain the rows, compared by word n-grams. Repeatable.",
+    help="Corpus to check the rows against, compared by word n-grams. Repeatable.",
 )
 @click.option(
     "--against-text", default="text", show_default=True, help="Text column in CORPUS tables."
@@ -119,17 +121,17 @@ class Splits:
     default=13,
     show_default=True,
     type=click.IntRange(1),
-    help="Length of the word n-grams.",
+    help="Word n-gram length.",
 )
 @click.option("--target", is_flag=True, help="Look for other columns that predict the label.")
-@click.option("--strict", is_flag=True, help="Also exit with 1 if there are warnings.")
+@click.option("--strict", is_flag=True, help="Also exit with code 1 if there are warnings.")
 @click.option("--each", is_flag=True, help="Check each file separately; the files are not splits.")
 @click.option(
     "--fix",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
     help=(
-        "Folder for the rows without leakage, one file per input; exit code 1 then means "
+        "Folder for copies of the inputs without leaking rows; exit code 1 then means "
         "that dropping rows cannot remove the leakage."
     ),
 )
@@ -151,7 +153,7 @@ def check(
 
     Each of FILES (CSV with any separator, TSV, JSONL, JSON, Parquet, Excel, also .gz; - for
     standard input) is one split, named after the file or as in NAME=PATH. Duplicates within a split
-    are warnings, duplicates across splits are errors; an error exits with 1. With --each, every
+    are warnings, duplicates across splits are errors; errors exit with code 1. With --each, every
     file is checked separately.
 
     \b
@@ -400,7 +402,7 @@ def _page(
 
 
 def _answers(splits: Splits, report: LeakageReport) -> list[str]:
-    """Return sentences on the copied rows in each later split, or in the only one."""
+    """Return sentences about the copied rows in each later split, or in the only one."""
     copies = [found for found in report.findings if "across" in found.evidence]
     near = any(found.check_name == "NearDuplicateCheck" for found in copies)
     are, one = ("copies or near-copies", "a copy or near-copy") if near else ("copies", "a copy")

@@ -42,7 +42,7 @@ from eval_toolkit.scorecards.parts import WHOLE
 
 @dataclass(frozen=True)
 class Pairing:
-    """Options that define what is compared with what."""
+    """Options that select what to compare."""
 
     on_mismatch: str
     allow_version_change: bool
@@ -62,14 +62,14 @@ class Pairing:
     metavar="NAME",
     multiple=True,
     help="Metric to compare: roc_auc, recall@fpr=0.01, f1@0.5, …; for runs also all (every "
-    "stored metric), or one slice: exact_match @ subject=Africa. Repeatable.",
+    "stored metric), or a metric on one slice: exact_match @ subject=Africa. Repeatable.",
 )
 @click.option(
     "--on-mismatch",
     type=click.Choice(["raise", "drop"]),
     default="raise",
     show_default=True,
-    help="What to do with rows that share an id but differ in label, content hash, slice or group.",
+    help="How to handle rows that share an id but differ in label, content hash, slice or group.",
 )
 @click.option(
     "--allow-version-change",
@@ -128,12 +128,12 @@ def compare(
     """Compare systems on the same rows: differences with intervals.
 
     A, B, C, … are files of predictions (in the formats of score; one may be - for standard input),
-    paired by --id (else a common column such as id or message_id, else by row order), one file with
-    several score columns (--score a --score b), or run folders, for which --by names slices of the
-    records, such as subject. All others are compared with the first, A. Runs imported from logs of
-    two tools are paired by the content of their items. The p-values over systems, metrics and
-    slices are adjusted by Holm's method. Rollout runs are compared by their main metrics and by the
-    number of failed conversations at each turn.
+    paired by --id (by default a common column such as id or message_id, else row order), one file
+    with several score columns (--score a --score b), or run folders, for which --by names slices of
+    the records, such as subject. The other systems are compared with the first, A. Runs imported
+    from different tools' logs are paired by item content. The p-values over systems, metrics and
+    slices are adjusted with Holm's method. Rollout runs are compared by their main metrics and by
+    the number of failed conversations at each turn.
     """
     if any(map(is_run, sides)):
         _compare_runs(sides, metrics, pairing, higher_is_better, wanted, sampling, output)

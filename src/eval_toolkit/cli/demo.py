@@ -40,7 +40,7 @@ SPECS = (
     default=42,
     show_default=True,
     type=click.IntRange(0, 2**32 - 1),
-    help="Random seed of the split, the models and the intervals.",
+    help="Random seed for the split, the models and the intervals.",
 )
 @click.option(
     "--out",
@@ -50,10 +50,10 @@ SPECS = (
 )
 @form_options
 def demo(seed: int, out: Path | None, output: Output) -> None:
-    """Train two classifiers on scikit-learn's data and compare them.
+    """Train two classifiers on scikit-learn data and compare them.
 
     Training rows that leaked into the test set are found and dropped; both classifiers are
-    stored as runs, compared without running a model again, and one is checked against claims.
+    stored as runs and compared without running a model again, and one is checked against claims.
     """
     started = time.perf_counter()
     done = study(seed)

@@ -1,4 +1,4 @@
-"""``eval-toolkit doctor``: report the installation, or the state of runs."""
+"""``eval-toolkit doctor``: report the state of the installation or of runs."""
 
 import os
 import platform
@@ -62,11 +62,11 @@ _LEFTOVERS = (".staging-*", ".*.tmp", f".{LOCK}.*")
 @click.argument("paths", nargs=-1, metavar="[PATHS]...")
 @output_options
 def doctor(paths: Sequence[str], output: Output) -> None:
-    """Report the installation, or with PATHS the state of runs.
+    """Report the state of the installation or of runs.
 
-    PATHS are runs, folders of runs or URLs of runs. Exit with 1 if one is incomplete or
-    altered; a broken plugin is listed and does not change the exit code (`eval-toolkit plugins`
-    exits with 1).
+    PATHS are runs, folders of runs or URLs of runs. Exit with code 1 if a run is incomplete or
+    altered. A broken plugin is listed but does not change the exit code (`eval-toolkit plugins`
+    then exits with code 1).
     """
     if not paths:
         output.emit(_machine_page())

@@ -88,21 +88,22 @@ class Saving:
     show_default=True,
     type=click.Choice(["raise", "record", "drop"]),
     help=(
-        "What to do on leakage errors: stop and exit with 1, continue and report them, or drop "
-        "the rows."
+        "How to handle leakage errors: stop and exit with code 1, continue and report them, "
+        "or drop the rows."
     ),
 )
 @click.option(
     "--splitter",
     metavar="NAME",
-    help="Splitter that divides a single split into folds; scorers are fitted and evaluated on each.",
+    help="Splitter that divides a single split into folds; scorers are fitted and evaluated "
+    "per fold.",
 )
 @click.option(
     "--on",
     "shown",
     metavar="SPLIT",
     multiple=True,
-    help="Splits to report. Repeatable. [default: all]",
+    help="Split to report. Repeatable. [default: all]",
 )
 @click.option("--select", metavar="RULE", help="Rule that selects a threshold on --threshold-on.")
 @click.option(
@@ -152,11 +153,11 @@ def evaluate(
     if bool(files) == (loader is not None):
         raise click.UsageError("pass either FILES or --loader")
     if loader is not None and reading != Reading():
-        raise click.UsageError("a loader defines its own columns: --text, --label … are for FILES")
+        raise click.UsageError("a loader defines its own columns: --text, --label … apply to FILES")
     if saving.overwrite and saving.save is None:
         raise click.UsageError("--overwrite needs --save; --out always replaces a file")
     if (folding.select is None) != (folding.threshold_on is None) and folding.splitter is None:
-        raise click.UsageError("--select and --threshold-on must be given together")
+        raise click.UsageError("--select and --threshold-on must be used together")
     named = _scorers(scorers)
     options: dict[str, Any] = {
         "leakage_checks": [NamedCheck(spec) for spec in checking.checks],
@@ -224,7 +225,7 @@ def _scorers(specs: Sequence[str]) -> dict[str, Any]:
         )
         if label in made:
             raise click.UsageError(
-                f"two --scorer options have the name {label!r}; write LABEL={rest} for one of them"
+                f"two --scorer options are both named {label!r}; write LABEL={rest} for one of them"
             )
         made[label] = load_scorer(rest)
     return made

@@ -27,8 +27,8 @@ _PRINTED = "-"
     "--out",
     metavar="PATH",
     help=(
-        "Output file, or folder for formats with several files; - prints.  [default: print "
-        "formats with one file]"
+        "Output file, or folder for formats with several files; - prints to standard output.  "
+        "[default: - for formats with one file]"
     ),
 )
 @click.option("--overwrite", is_flag=True, help="Replace existing files.")
@@ -59,8 +59,8 @@ def export(
     """Write runs in another tool's format, or as a table.
 
     RUN is the folder of a finished run of any kind. Several runs are combined in one table; in the
-    formats of other tools, each has its own folder. A missing number is exported as missing, with
-    the reason, never as 0.
+    formats of other tools, each run has its own folder. A missing value is exported as missing,
+    with the reason, never as 0.
 
     \b
     eval-toolkit export runs/today --to markdown

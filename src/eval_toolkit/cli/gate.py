@@ -1,4 +1,4 @@
-"""``eval-toolkit gate``: check a run against claims; exit with 1 if one fails."""
+"""``eval-toolkit gate``: check a run against claims; exit with code 1 if a claim fails."""
 
 import math
 import os
@@ -59,7 +59,7 @@ class Bounds:
     multiple=True,
     metavar="CELL NUMBER",
     help=(
-        "Require the lower end of the cell's interval to be at least NUMBER. Repeatable. CELL "
+        "Require the lower bound of the cell's interval to be at least NUMBER. Repeatable. CELL "
         'has the form "metric @ slice / system".'
     ),
 )
@@ -69,7 +69,7 @@ class Bounds:
     type=(str, float),
     multiple=True,
     metavar="CELL NUMBER",
-    help="Require the upper end of the cell's interval to be at most NUMBER. Repeatable.",
+    help="Require the upper bound of the cell's interval to be at most NUMBER. Repeatable.",
 )
 @click.option(
     "--min",
@@ -110,7 +110,7 @@ class Bounds:
 @click.option(
     "--allow-version-change",
     is_flag=True,
-    help="Compare even if the version of a scorer, task or metric differs in the baseline.",
+    help="Compare even if the baseline used another version of a scorer, task or metric.",
 )
 @direction_options
 @output_options
@@ -125,10 +125,10 @@ def gate(
     higher_is_better: Mapping[str, bool],
     output: Output,
 ) -> None:
-    """Check a run against claims; exit with 1 if one fails.
+    """Check a run against claims; exit with code 1 if a claim fails.
 
-    RUN is a run folder, such as that of `score PREDS --save RUN`. A claims file has one table per
-    claim; `require` compares value, ci_low or ci_high (an end of the interval):
+    RUN is a run folder, e.g. from `score PREDS --save RUN`. A claims file has one table per claim;
+    `require` compares value, ci_low or ci_high (a bound of the interval):
 
     \b
     [[claim]]
@@ -142,9 +142,9 @@ def gate(
     at = "brier"
     non_inferior_by = 0.01
 
-    Others: min_n, min_positive, min_negative, max_fpr, no_leakage and no_errors. Claims with
-    severity = "warning" never fail the gate. In GitHub Actions failed claims become annotations,
-    and the table is added to the job summary.
+    Other conditions: min_n, min_positive, min_negative, max_fpr, no_leakage and no_errors. Claims
+    with severity = "warning" never fail the gate. In GitHub Actions failed claims become
+    annotations, and the table is added to the job summary.
 
     \b
     eval-toolkit gate runs/r7 --claims claims.toml --baseline runs/r6 --junit gate.xml

@@ -36,12 +36,13 @@ def _column_options(command: _Command) -> _Command:
     multiple=True,
     metavar="NAME",
     help="Grader: exact_match, includes, \"number_match{where='first'}\", judge{model=openai:NAME}, "
-    "… (`graders list`). Repeatable.  [default: match; for texts also exact_match, includes and f1]",
+    "… (see `graders list`). Repeatable.  [default: match; for free text also "
+    "exact_match, includes and f1]",
 )
 @click.option(
     "--name",
     metavar="NAME",
-    help=("Name of the system that answered.  [default: the name of FILE]"),
+    help=("Name of the system that produced the answers.  [default: the name of FILE]"),
 )
 @server_options
 @asking_options
@@ -55,8 +56,8 @@ def grade(
     """Grade stored answers from any source, without a model.
 
     FILE is CSV, JSON lines, Parquet or Excel, or - for standard input, with one row per answer.
-    Only judges query a model. The result is a run like any other: it can be compared, reported and
-    gated, and its answers printed.
+    Only judges query a model. The result is a regular run, for use with `compare`, `report`, `gate`
+    and `answers`.
 
     \b
     eval-toolkit grade answers.csv

@@ -55,7 +55,7 @@ def list_(output: Output) -> None:
 @click.argument("name")
 @output_options
 def show(name: str, output: Output) -> None:
-    """Show grader NAME: options with defaults, required sample fields, columns, metrics.
+    """Show grader NAME: options with defaults, required sample fields, columns and metrics.
 
     \b
     eval-toolkit graders show word_count

@@ -37,13 +37,13 @@ _MOST_ROWS = 60
     multiple=True,
     help="Rename a metric, e.g. to compare runs of two tools. Repeatable.",
 )
-@click.option("--input-field", metavar="F", help="Field of an item that contains its input.")
-@click.option("--target-field", metavar="F", help="Field of an item that contains its target.")
+@click.option("--input-field", metavar="F", help="Item field that contains the input.")
+@click.option("--target-field", metavar="F", help="Item field that contains the target.")
 @click.option(
     "--group", metavar="F", help="Group field; items with equal values are not independent."
 )
 @click.option(
-    "--by", metavar="F", multiple=True, help=("Slice field by which to report. Repeatable.")
+    "--by", metavar="F", multiple=True, help=("Field to slice the results by. Repeatable.")
 )
 @click.option("--id", "id_field", metavar="F", help="Tables: column with row ids.")
 @click.option(

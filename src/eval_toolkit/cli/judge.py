@@ -43,14 +43,14 @@ _task = click.option(
     "--task",
     required=True,
     metavar="TASK",
-    help="Task that the run used, with the same options (--data, --fewshot …).",
+    help="Task used by the run, with the same options (--data, --fewshot …).",
 )
 _perturb = click.option(
     "--perturb",
     "perturbations",
     multiple=True,
     metavar="KIND[=P]",
-    help="Perturbation that the run used.",
+    help="Perturbation used by the run.",
 )
 
 
@@ -79,9 +79,9 @@ def run(
     asked: QueryOptions,
     judging: Judging,
 ) -> None:
-    """Judge the stored answers of a run: `rescore RUN --judge`, stored below runs/.
+    """Judge the stored answers of a run: `rescore RUN --judge`, stored in runs/.
 
-    The model that answered is not queried again. Every verdict is stored with its prompt; a
+    The evaluated model is not queried again. Every verdict is stored with its prompt; a
     verdict that cannot be parsed is an error, never a number. Run the same command again to
     resume after an interruption. --out RUN adds the verdicts to the run itself.
 
@@ -148,7 +148,7 @@ class PairJudging:
     "model",
     required=True,
     metavar="MODEL",
-    help="Judge model: openai:NAME, … (`models list`).",
+    help="Judge model: openai:NAME, … (see `models list`).",
 )
 @click.option(
     "--criteria", metavar="TEXT", help="Criteria by which the judge selects the better answer."
@@ -156,14 +156,14 @@ class PairJudging:
 @click.option(
     "--one-order",
     is_flag=True,
-    help="Query each pair once, in random order, which halves the cost but adds noise.",
+    help="Query each pair only once, in random order, which halves the cost but adds noise.",
 )
 @click.option(
     "--disagreeing",
     type=click.Choice(["tie", "error"]),
     default="tie",
     show_default=True,
-    help="Verdict if the two orders yield different winners.",
+    help="Verdict if the two orders have different winners.",
 )
 @temperature_option
 @max_tokens_option
@@ -172,7 +172,7 @@ class PairJudging:
     type=click.Choice(["raise", "drop"]),
     default="raise",
     show_default=True,
-    help="What to do with items that share an id but differ in content.",
+    help="How to handle items that share an id but differ in content.",
 )
 @whole_task_options
 @_perturb
@@ -193,8 +193,8 @@ def pairs(
     """Compare the answers of two runs pairwise with a judge model.
 
     Every pair of answers is shown in both orders. The win rate of A counts a tie as half; a pair
-    whose winner depends on the order is a tie (--disagreeing). The share of wins of the first
-    answer shown measures position bias.
+    whose winner depends on the order is a tie (--disagreeing). The win rate of the answer shown
+    first measures position bias.
 
     \b
     eval-toolkit judge pairs runs/old runs/new --task my.toml --judge openai:m

@@ -38,8 +38,8 @@ _PASSED_ON = (
 @click.option(
     "--metric",
     metavar="NAME",
-    help="Metric to average, also on one slice: exact_match @ subject=Africa.  [default: each "
-    "task's first]",
+    help="Metric to average, optionally on one slice: exact_match @ subject=Africa.  [default: "
+    "each task's first metric]",
 )
 @click.option(
     "--task", "tasks", multiple=True, metavar="TASK", help="Use only this task. Repeatable."
@@ -48,21 +48,24 @@ _PASSED_ON = (
 @click.option(
     "--bayes",
     is_flag=True,
-    help=("Use posterior distributions of rates instead of resamples; suitable for few items."),
+    help=(
+        "Use posterior distributions of rates instead of bootstrap resamples; suitable for few "
+        "items."
+    ),
 )
 @click.option(
     "--adjust",
     type=click.Choice(["holm", "bh", "by", "hochberg", "bonferroni", "none"]),
     default="holm",
     show_default=True,
-    help="Correction of the pairwise p-values for multiple testing.",
+    help="Multiple-testing correction of the pairwise p-values.",
 )
 @click.option(
     "--on-mismatch",
     type=click.Choice(["raise", "drop"]),
     default="raise",
     show_default=True,
-    help="What to do with items that share an id but differ in content.",
+    help="How to handle items that share an id but differ in content.",
 )
 @click.option(
     "--allow-version-change",
@@ -85,7 +88,7 @@ def leaderboard(
     """Rank systems by their runs on the same tasks.
 
     Each RUN is a folder written by `run`, `score` or `suite`. All tasks have equal weight; only
-    items answered by all systems count. NAME=RUN names a system; several runs may have one name.
+    items answered by all systems count. NAME=RUN names a system; several runs may share a name.
     """
     board = ranked(
         _named(runs),

@@ -35,11 +35,11 @@ _COMMANDS = {
     "completion": ("eval_toolkit.cli.completion:completion", "Print a shell completion script."),
     "demo": (
         "eval_toolkit.cli.demo:demo",
-        "Train two classifiers on scikit-learn's data and compare them.",
+        "Train two classifiers on scikit-learn data and compare them.",
     ),
     "doctor": (
         "eval_toolkit.cli.doctor:doctor",
-        "Report the installation, or with PATHS the state of runs.",
+        "Report the state of the installation or of runs.",
     ),
     "evaluate": (
         "eval_toolkit.cli.evaluate:evaluate",
@@ -51,7 +51,7 @@ _COMMANDS = {
     ),
     "gate": (
         "eval_toolkit.cli.gate:gate",
-        "Check a run against claims; exit with 1 if one fails.",
+        "Check a run against claims; exit with code 1 if a claim fails.",
     ),
     "grade": (
         "eval_toolkit.cli.grade:grade",
@@ -108,13 +108,13 @@ _COMMANDS = {
     ),
     "run": (
         "eval_toolkit.cli.run:run",
-        "Evaluate a model on TASK; every number has an interval.",
+        "Evaluate a model on TASK; every metric has an interval.",
     ),
     "schemas": (
         "eval_toolkit.cli.schemas:schemas",
         "List, show and check the JSON Schemas of stored files.",
     ),
-    "score": ("eval_toolkit.cli.score:score", "Score predictions: every metric with an interval."),
+    "score": ("eval_toolkit.cli.score:score", "Score predictions; every metric has an interval."),
     "split": (
         "eval_toolkit.cli.split:split",
         "Split a file into parts: stratified, by group or by time.",
@@ -206,7 +206,7 @@ class _LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="eval-toolkit")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Evaluate machine-learning systems: every number with an interval."""
+    """Evaluate machine-learning systems; every number has an interval."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
@@ -216,7 +216,8 @@ def main(args: Sequence[str] | None = None) -> None:
 
     Codes: 0 success, 1 negative result, 2 bad input, 3 failure, 130 interrupted.
     """
-    gc.set_threshold(200_000, 20, 20)  # garbage collection took a tenth of a command's time
+    # Frequent garbage collection would take a tenth of a command's time.
+    gc.set_threshold(200_000, 20, 20)
     if args is None:  # running as a process
         hide_secrets()
     given = sys.argv[1:] if args is None else list(args)

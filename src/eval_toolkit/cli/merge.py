@@ -16,7 +16,7 @@ from eval_toolkit.runs import merge_runs
 @click.argument("shards", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False),
                 metavar="SHARD...")  # fmt: skip
 @click.option("--out", required=True, type=click.Path(file_okay=False), metavar="FOLDER",
-              help="Folder of the merged run; it must not exist.")  # fmt: skip
+              help="Folder for the merged run; it must not exist.")  # fmt: skip
 @click.option("--partial", is_flag=True,
               help="Merge an incomplete set of shards; the result is itself a shard.")  # fmt: skip
 @click.option("--task", metavar="TASK",

@@ -32,7 +32,7 @@ def models() -> None:
 @models.command("list")
 @output_options
 def list_(output: Output) -> None:
-    """List the kinds of models for --model, and the downloaded weights."""
+    """List the model kinds for --model, and the downloaded weights."""
     found, there = available_models(), weights_there()
     tables = [
         Table(["model", "description"], [[name, what] for name, what in found.items()]),
@@ -47,12 +47,14 @@ def list_(output: Output) -> None:
 
 @models.command()
 @click.argument("which", required=False, type=click.Choice(list(WEIGHTS)))
-@click.option("--only", type=click.Choice(list(WEIGHTS)), help="Weights to fetch; all by default.")
+@click.option(
+    "--only", type=click.Choice(list(WEIGHTS)), help="Weights to download; all by default."
+)
 @click.option("--force", is_flag=True, help="Download again even if the file exists.")
 def fetch(which: str | None, only: str | None, force: bool) -> None:
     """Download weights, verify their hashes, and store them in the cache folder.
 
-    The weights are those of the embedded model (93 MB) and of the toxicity scorer (8 MB).
+    These are the weights of the embedded model (93 MB) and of the toxicity scorer (8 MB).
     """
     if which and only and which != only:
         raise click.UsageError(f"{which} and --only {only}; pass only one of them")
@@ -70,7 +72,7 @@ def fetch(which: str | None, only: str | None, force: bool) -> None:
 def check(model: str, choose: Callable[..., ModelChoice], output: Output) -> None:
     """Send two small requests to MODEL and report its capabilities.
 
-    For an OpenAI-compatible server, also verify its log-likelihoods. Exit with 1 if MODEL
+    For an OpenAI-compatible server, also verify its log-likelihoods. Exit with code 1 if MODEL
     cannot generate text.
     """
     loaded = choose(model).load()

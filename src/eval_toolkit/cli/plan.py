@@ -55,9 +55,7 @@ plan.add_command(variance)
 
 
 @plan.command()
-@click.option(
-    "--width", type=Above, help="Full width of the interval, from the lower to the upper end."
-)
+@click.option("--width", type=Above, help="Full width of the interval, from lower to upper bound.")
 @click.option(
     "--at-most",
     type=Between,
@@ -85,7 +83,7 @@ def rate(
     output: Output,
     **groups: Any,
 ) -> None:
-    """Plan the interval of a rate: accuracy, recall, exact match, attack success.
+    """Plan the interval for a rate: accuracy, recall, exact match, attack success.
 
     \b
     eval-toolkit plan rate --width 0.1 --expected 0.9
@@ -122,7 +120,7 @@ def _shown_below(
 @groups_options
 @output_options
 def mean(width: float, sd: float, confidence: float, output: Output, **groups: Any) -> None:
-    """Plan the interval of a mean of real values: a reward, a judge's score.
+    """Plan the interval for a mean of real values, such as rewards or judge scores.
 
     \b
     eval-toolkit plan mean --width 0.2 --sd 1.1
@@ -146,7 +144,7 @@ def auc(
     output: Output,
     **groups: Any,
 ) -> None:
-    """Plan the interval of a ROC-AUC, by Hanley and McNeil's variance.
+    """Plan the interval for a ROC-AUC, using Hanley and McNeil's variance.
 
     \b
     eval-toolkit plan auc --width 0.05 --expected 0.85 --positives 0.1
@@ -185,7 +183,7 @@ def difference(
 ) -> None:
     """Plan a test for a difference between two systems.
 
-    The share on which two runs differ is n_discordant / n_units of `compare RUN_A RUN_B --json`.
+    The share on which two runs differ is n_discordant / n_units from `compare RUN_A RUN_B --json`.
 
     \b
     eval-toolkit plan difference --effect 0.03 --disagree 0.2
@@ -195,7 +193,7 @@ def difference(
     if (effect is None) == (rows is None):
         raise click.UsageError("pass --effect (rows needed) or --rows (smallest effect)")
     if effect is not None and abs(effect) > 1.0 and assumed["sd"] is None:
-        raise click.UsageError(f"--effect is {effect:g}; write a share: {effect / 100:g}")
+        raise click.UsageError(f"--effect is {effect:g}; pass a share: {effect / 100:g}")
     _check_described(different_rows, assumed)
 
     def needed(delta: float) -> SampleSize:
@@ -284,8 +282,8 @@ def no_worse(
 ) -> None:
     """Plan a test that a new system is no worse than the old one on the same rows.
 
-    If both are equally good, the interval of new minus old excludes a loss of the margin with the
-    given power.
+    If both are equally good, the interval for new minus old excludes a loss as large as the margin,
+    with the given power.
 
     \b
     eval-toolkit plan no-worse --margin 0.02 --disagree 0.1
@@ -318,7 +316,7 @@ def pilot(
     sampling: Sampling,
     output: Output,
 ) -> None:
-    """Plan from existing predictions: the number of similar rows needed, for any metric.
+    """Plan the number of similar rows needed for any metric, from existing predictions.
 
     \b
     eval-toolkit plan pilot preds.csv --metric pr_auc --width 0.05

@@ -1,4 +1,4 @@
-"""``eval-toolkit positions``: measure the position bias of a model on multiple-choice items."""
+"""``eval-toolkit positions``: measure a model's position bias on multiple-choice items."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ from eval_toolkit.tasks.base import BaseTask
     "--model",
     required=True,
     metavar="MODEL",
-    help="Model to query: embedded, openai:NAME, … (`models list`).",
+    help="Model to query: embedded, openai:NAME, … (see `models list`).",
 )
 @task_options
 @model_options
@@ -35,7 +35,7 @@ def positions(
 ) -> None:
     """Measure a model's position bias on a multiple-choice task.
 
-    Every item is queried once per position; each position is a run in its own folder below --out.
+    Every item is queried once per position; each position's run has its own subfolder of --out.
 
     \b
     eval-toolkit positions capitals --model embedded --limit 5

@@ -34,12 +34,12 @@ _OWN = "report.html"
     default=20,
     show_default=True,
     type=click.IntRange(0, 1000),
-    help="Maximum number of samples, of worst errors and of conversations to show.",
+    help="Maximum number of samples, worst errors and conversations to show.",
 )
 @click.option(
     "--charts/--no-charts",
     default=True,
-    help="Include charts; without them no extra is needed.  [default: charts]",
+    help="Include charts, which require an extra.  [default: charts]",
 )
 @click.option(
     "--claims",
@@ -47,7 +47,7 @@ _OWN = "report.html"
     type=click.Path(path_type=Path),
     help=(
         "TOML file of claims, as for `gate`; their verdicts are shown first. With several runs,"
-        " the first is the baseline of the claims."
+        " the first is the baseline for the claims."
     ),
 )
 @direction_options

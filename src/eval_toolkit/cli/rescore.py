@@ -58,7 +58,7 @@ _CALLED = {"task": "task run", "rollout": "rollout run"}
 )
 @click.option("--grader", "graders", multiple=True, metavar="NAME",
               help=(
-                "Tasks: grader to use instead of the task's own, or with --judge instead of the"
+                "Tasks: grader to use instead of the task's graders, or with --judge instead of the"
                 " run's. Repeatable."
               ))  # fmt: skip
 @click.option("--pass-at", multiple=True, type=click.IntRange(1), metavar="K",
@@ -70,7 +70,7 @@ _CALLED = {"task": "task run", "rollout": "rollout run"}
 @click.option("--task", metavar="TASK",
               help=(
                 "Task of the run; by default restored from the run (for a file of questions, from "
-                "its stored questions and references)."
+                "the stored questions and references)."
               ))  # fmt: skip
 @whole_task_options
 @click.option("--perturb", "perturbations", multiple=True, metavar="KIND[=P]",
@@ -94,10 +94,10 @@ _CALLED = {"task": "task run", "rollout": "rollout run"}
 @click.option(
     "--policy",
     type=click.Choice(POLICIES),
-    help="Rollouts: how branches are combined; by default as in the run.",
+    help="Rollouts: how to combine branches; by default as in the run.",
 )
 @click.option("--on-error", type=click.Choice(["exclude", "as_zero"]), default="exclude",
-              help="How failed attempts are counted.")  # fmt: skip
+              help="How to count failed attempts.")  # fmt: skip
 @click.option("--max-error-rate", default=0.0, show_default=True, type=click.FloatRange(0, 1),
               help=(
                 "Maximum share of failed attempts; exit with code 3 if it is exceeded."
@@ -126,10 +126,10 @@ def rescore(
 ) -> None:
     """Recompute the results of RUN without querying the model.
 
-    Task runs accept graders and judges, rollout runs scorers, and the records of every run
-    metrics, slices and intervals. By default a task is graded by its own graders, and records
-    by the usual metrics at 95 %. RUN does not change; only judges are queried, and only for
-    verdicts that RUN does not contain.
+    Task runs accept graders and judges, rollout runs accept scorers, and all runs with records
+    accept metrics, slices and interval options. The defaults are the task's graders, and for
+    records the usual metrics with 95 % intervals. RUN does not change; only judges are queried, and
+    only for verdicts that RUN does not contain.
 
     \b
     eval-toolkit rescore runs/scored --metric brier --by language

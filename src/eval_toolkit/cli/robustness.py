@@ -36,7 +36,7 @@ from eval_toolkit.tasks.robustness_comparison import robustness as compared
     type=click.Choice(["holm", "bh", "by", "hochberg", "bonferroni", "none"]),
     default="holm",
     show_default=True,
-    help="Correction of a metric's p-values for the number of perturbations.",
+    help="Correction of each metric's p-values for the number of perturbations.",
 )
 @sampling_options(methods=False)
 @output_options
@@ -50,7 +50,7 @@ def robustness(
 ) -> None:
     """Measure how perturbed prompts affect a model.
 
-    RUN is the run of the unperturbed task, each PERTURBED a run of the same items with perturbed
+    RUN is the run on the unperturbed task; each PERTURBED is a run on the same items with perturbed
     prompts (`run --perturb`); they are compared item by item. "worst" uses each item's worst value
     over all runs: for 0/1 values, the share that is correct under every perturbation.
 
@@ -146,7 +146,7 @@ def _other_differences(plain: Run, others: Sequence[Run]) -> list[str]:
         differ = [what for what, read in _SAME.items() if read(other) != read(plain)]
         if differ:
             notes.append(
-                f"{other.path} has another {' and another '.join(differ)} than the unperturbed "
+                f"{other.path} has a different {' and '.join(differ)} from the unperturbed "
                 "run; differences are not only due to the perturbation"
             )
         elif _config(other).get("task") and not _perturbed_by(other):
@@ -160,7 +160,7 @@ _SAME: dict[str, Callable[[Run], Any]] = {
     "decoding": lambda run: _config(run).get("decoding"),
     "format": lambda run: _config(run).get("formatter"),
 }
-"""Settings that a perturbed run shares with the unperturbed run."""
+"""Settings that must match between perturbed and unperturbed runs."""
 
 
 def _page(found: Robustness, sampling: Sampling) -> Page:

@@ -77,9 +77,9 @@ def _sampling_options(command: Any) -> Any:
     """Add the options for branching and stopping."""
     options = [
         click.option("--depth", type=click.IntRange(1),
-                     help="Number of turns.  [default: 3; 1 without a --tester]"),
+                     help="Number of turns.  [default: 3; 1 without --tester]"),
         click.option("--width", multiple=True, type=click.IntRange(1),
-                     help="Branches per turn: one number, or one for each turn.  [default: "
+                     help="Branches per turn: one number, or one per turn.  [default: "
                          "chosen by the attack]"),
         click.option("--keep", type=click.IntRange(1), metavar="N",
                      help=(
@@ -87,20 +87,20 @@ def _sampling_options(command: Any) -> Any:
                         " all; 1 if the attack sets the width]"
                      )),
         click.option("--stop-on-success", is_flag=True,
-                     help="End a conversation after the first failure of the target."),
+                     help="End a conversation after the target's first failure."),
         click.option("--rollouts-per-seed", default=1, show_default=True, type=click.IntRange(1),
                      help="Number of rollouts per seed."),
         click.option("--asr-at", multiple=True, type=click.IntRange(1), metavar="K",
                      help="Report the probability that at least one of K rollouts succeeds. "
                          "Repeatable."),
         click.option("--policy", type=click.Choice(POLICIES),
-                     help="How the branches of a rollout are combined.  [default: "
+                     help="How to combine the branches of a rollout.  [default: "
                          "expectation; best if only the worst branches continue]"),
         click.option("--max-calls", type=click.IntRange(1), help=(
-            "Maximum number of requests to tester and target; judges are not included."
+            "Maximum number of requests to tester and target, excluding judges."
         )),
         click.option("--max-total-tokens", type=click.IntRange(1), help=(
-            "Maximum number of tokens, checked every few requests; judges are not included."
+            "Maximum number of tokens, checked every few requests, excluding judges."
         )),
         click.option("--seed", default=DEFAULT_SEED, show_default=True, type=click.IntRange(0),
                      help="Random seed."),
@@ -142,7 +142,7 @@ class _WithNames(click.Command):
     "target",
     required=True,
     metavar="MODEL",
-    help="Model to test (`models list`).",
+    help="Model to test (see `models list`).",
 )
 @click.option(
     "--scorer",
@@ -167,7 +167,7 @@ class _WithNames(click.Command):
     "--format",
     "formatter",
     metavar="NAME",
-    help="How messages are formatted as the target's prompt.",
+    help="Prompt format for the target.",
 )
 @click.option("--temperature", default=0.0, show_default=True, type=click.FloatRange(min=0),
               help="Sampling temperature of the target.")  # fmt: skip
@@ -177,8 +177,10 @@ class _WithNames(click.Command):
     help="Nucleus sampling probability of the target.",
 )
 @click.option("--max-tokens", default=256, show_default=True, type=click.IntRange(1),
-              help="Maximum number of tokens in one answer of the target.")  # fmt: skip
-@click.option("--stop", multiple=True, metavar="TEXT", help="Stop sequence of answers. Repeatable.")
+              help="Maximum number of tokens per answer of the target.")  # fmt: skip
+@click.option(
+    "--stop", multiple=True, metavar="TEXT", help="Stop sequence for answers. Repeatable."
+)
 @reasoning_option
 @_seed_options
 @_sampling_options
@@ -202,8 +204,8 @@ def rollout(
 
     PROMPTS is a file of seed prompts: .txt (one per line), .csv, .tsv, .json, .jsonl, .parquet or
     .xlsx; - is standard input, also with one prompt per line. Every probe and answer is stored; run the same command again to resume after an
-    interruption. Runs can be compared and gated (`compare`, `gate`); `transcripts` prints the
-    conversations. Exit with 3 if more rollouts failed than --max-error-rate allows.
+    interruption. Use `compare` and `gate` to compare and gate runs, and `transcripts` to print
+    conversations. Exit with code 3 if more rollouts failed than --max-error-rate allows.
     """
     shard: str | None = given.pop("shard")
     file = _one_file(prompts, seeds)
@@ -330,7 +332,7 @@ def _tester(testers: tuple[str, ...], tester_model: str | None, loaded: _Loaded)
     for name in names:
         if names.count(name) > 1:
             raise click.UsageError(
-                f"two --tester options have the name {name!r}; rename one, as in {name}{{name='other'}}"
+                f"two --tester options are both named {name!r}; rename one, as in {name}{{name='other'}}"
             )
     if len(made) == 1:
         return made[0]

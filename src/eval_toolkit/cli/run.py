@@ -59,7 +59,8 @@ class _Asking:
     "models",
     metavar="MODEL",
     multiple=True,
-    help="Model to query: embedded, openai:NAME, … (`models list`). Repeatable: several are ranked.",
+    help="Model to query: embedded, openai:NAME, … (see `models list`). If repeated, models "
+    "are ranked.",
 )
 @task_options
 @click.option(
@@ -71,7 +72,7 @@ class _Asking:
     "--format",
     "formatter",
     metavar="NAME",
-    help="How messages are formatted as a prompt: chat, plain, concat, chatml, llama3.",
+    help="Prompt format for messages: chat, plain, concat, chatml, llama3.",
 )
 @click.option(
     "--temperature", type=click.FloatRange(min=0), help="Sampling temperature; 0 by default."
@@ -84,7 +85,9 @@ class _Asking:
     type=click.IntRange(1),
     help="Maximum number of tokens in an answer; by default the task's.",
 )
-@click.option("--stop", multiple=True, metavar="TEXT", help="Stop sequence of answers. Repeatable.")
+@click.option(
+    "--stop", multiple=True, metavar="TEXT", help="Stop sequence for answers. Repeatable."
+)
 @reasoning_option
 @click.option(
     "--grader",
@@ -92,7 +95,7 @@ class _Asking:
     multiple=True,
     metavar="NAME",
     help="Grader to use instead of the task's: exact_match, f1, "
-    "\"number_match{where='boxed'}\", … (`graders list`). Repeatable.",
+    "\"number_match{where='boxed'}\", … (see `graders list`). Repeatable.",
 )
 @sandbox_option
 @click.option(
@@ -107,7 +110,7 @@ class _Asking:
     multiple=True,
     type=click.IntRange(1),
     metavar="K",
-    help="Report pass^K: all of K attempts are correct. Repeatable.",
+    help="Report pass^K: all K attempts are correct. Repeatable.",
 )
 @click.option(
     "--maj-at",
@@ -128,8 +131,8 @@ class _Asking:
 @click.option(
     "--batch",
     is_flag=True,
-    help="Send all requests in batch files, answered within a day at a lower price; openai: only. "
-    "Once interrupted, the same command collects what it submitted.",
+    help="Send all requests in batch files, answered within a day at a lower price; only for "
+    "openai: models. After an interruption, repeat the command to collect submitted batches.",
 )
 @model_options
 @click.option(
@@ -138,7 +141,7 @@ class _Asking:
     metavar="RUN",
     help=(
         "Replay the answers of a stored run or a cache without querying a model. To regrade"
-        " a run without its prompts, use `rescore`."
+        " a run without rebuilding its prompts, use `rescore`."
     ),
 )
 @click.option(
@@ -165,13 +168,13 @@ def run(
     dry_run: bool,
     **given: Any,
 ) -> Outcome | None:
-    """Evaluate a model on TASK; every number has an interval.
+    """Evaluate a model on TASK; every metric has an interval.
 
     TASK is a file of questions (CSV, JSON Lines, Parquet …; columns question and answer), a name
     (`tasks list`), a TOML, YAML or Python file, or package.module:Class. Run the same command again
     to resume after an interruption: finished requests are not repeated. With another --grader and
-    the same --out, the stored results are replaced; pass --no-store to keep them. Exit with 3 if
-    more samples failed than --max-error-rate allows.
+    the same --out, the stored results are replaced; pass --no-store to keep them. Exit with code 3
+    if more samples failed than --max-error-rate allows.
     """
     if len(models) > 1:
         from eval_toolkit.cli._model_ranking import run_each
@@ -207,7 +210,7 @@ def run(
     folder = shard_folder(asked, shard, *_kept_under(chosen, loaded, asking))
     if given["batch"] and (fleet is not None or shard is not None):
         raise click.UsageError(
-            "--batch is for runs that are not divided; remove --shard and --shards"
+            "--batch cannot be combined with shards; remove --shard and --shards"
         )
     if fleet is not None and model is not None and folder is not None:
         choice = choose(model, concurrency=asking.engine["concurrency"])
@@ -219,7 +222,7 @@ def run(
     if given["batch"] and loaded is not None:
         if folder is None or until is not None or asking.engine["concurrency"] is not None:
             raise click.UsageError(
-                "--batch sends all requests at once and notes in the run folder what it submitted; "
+                "--batch sends all requests together and records them in the run folder; "
                 "remove --no-store, --concurrency, --until-width and --until-decided"
             )
         from eval_toolkit.models.openai_compatible.batches import BATCHES, BatchModel

@@ -32,14 +32,14 @@ def list_(output: Output) -> None:
 @schemas.command()
 @click.argument("name")
 def show(name: str) -> None:
-    """Print the schema NAME, given with or without .json."""
+    """Print schema NAME, with or without .json."""
     Output("json").emit(Page("Schema", load_schema(name)))
 
 
 @schemas.command()
 @output_options
 def check(output: Output) -> None:
-    """Check that the schemas themselves are valid; exit with 1 if one is not."""
+    """Check that the schemas themselves are valid; exit with code 1 if one is not."""
     problems = {name: list(_problems(load_schema(name))) for name in schema_names()}
     rows = [[name, "; ".join(found) or "ok"] for name, found in problems.items()]
     payload = {"valid": not any(problems.values()), "problems": problems}

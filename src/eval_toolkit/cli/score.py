@@ -54,12 +54,12 @@ Threshold: TypeAlias = "float | FittedOperatingPoint | None"
     help="Metric to compute: roc_auc, f1@0.5, recall@fpr=0.01, ece=15, … Repeatable.",
 )
 @click.option(
-    "--threshold", type=float, help="Threshold of F1, precision, recall and similar metrics."
+    "--threshold", type=float, help="Threshold for F1, precision, recall and similar metrics."
 )
 @click.option(
     "--threshold-from",
     metavar="FILE",
-    help="File with other rows, on which the threshold is selected.",
+    help="File with other rows, used to select the threshold.",
 )
 @click.option(
     "--select",
@@ -76,13 +76,13 @@ Threshold: TypeAlias = "float | FittedOperatingPoint | None"
 @click.option(
     "--text",
     metavar="COLUMN",
-    help="Text column, stored by --save for reports with secrets redacted.",
+    help="Text column; --save stores it, with secrets redacted, for use in reports.",
 )
 @click.option(
     "--leakage",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Output of `check TRAIN PREDS --json`, stored by --save for reports and claims.",
+    help="Output of `check TRAIN PREDS --json`; --save stores it for use in reports and claims.",
 )
 @click.option("--overwrite", is_flag=True, help="Let --save replace an existing run.")
 @sampling_options(methods=True, backends=True)
@@ -90,7 +90,7 @@ Threshold: TypeAlias = "float | FittedOperatingPoint | None"
 def score(
     preds: Sequence[str], wanted: Wanted, sampling: Sampling, output: Output, **given: Any
 ) -> None:
-    """Score predictions: every metric with an interval.
+    """Score predictions; every metric has an interval.
 
     PREDS are files with one row per prediction (CSV with any separator, TSV, JSONL, JSON,
     Parquet, Excel, also .gz; globs too; - for standard input), concatenated, or a run folder,
@@ -129,7 +129,7 @@ class _ScoreOptions:
         if self.threshold is not None and self.threshold_from is not None:
             raise click.UsageError("pass either --threshold or --threshold-from, not both")
         if self.select is not None and self.threshold_from is None:
-            raise click.UsageError("--select and --threshold-from must be given together")
+            raise click.UsageError("--select and --threshold-from must be used together")
         if self.overwrite and self.save is None:
             raise click.UsageError("--overwrite needs --save; --out always replaces a file")
         if self.leakage is not None and self.save is None:

@@ -55,17 +55,17 @@ Cut = dict[str, EvalSlice]
 @click.option(
     "--sizes",
     metavar="NAME=SHARE,…",
-    help=f"Names and shares of the parts [default: {DEFAULT_SIZES}].",
+    help=f"Names and shares of the parts.  [default: {DEFAULT_SIZES}]",
 )
 @click.option(
     "--folds",
     type=click.IntRange(2),
-    help="Number of folds, each with train and test, instead of --sizes.",
+    help="Number of folds, each with a train and a test file; replaces --sizes.",
 )
 @click.option(
     "--stratify/--no-stratify",
     default=None,
-    help=("Keep the same share of positives in every part [default: yes]."),
+    help=("Keep the same share of positives in every part.  [default: yes]"),
 )
 @click.option(
     "--keep-duplicates-together",
@@ -94,7 +94,7 @@ def split(
     """Split a file into parts: stratified, by group or by time.
 
     FILE is CSV with any separator, TSV, JSONL, JSON, Parquet or Excel, also .gz, or - for standard
-    input. Rows are copied unchanged (those of Excel to CSV). The split does not depend on the order
+    input. Rows are copied unchanged (Excel rows as CSV). The split does not depend on the order
     of the rows. With --time the parts are consecutive in time, in the order of --sizes, and rows
     with equal times stay together; the training rows of a fold precede its test rows.
 

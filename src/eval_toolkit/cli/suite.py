@@ -25,13 +25,15 @@ from eval_toolkit.tasks.suites import Leaf, Suite, SuiteRun, SuiteValue, load_su
     "--model",
     required=True,
     metavar="MODEL",
-    help="Model to query: embedded, openai:NAME, … (`models list`).",
+    help="Model to query: embedded, openai:NAME, … (see `models list`).",
 )
 @click.option(
     "--limit", type=click.IntRange(1), help="Maximum number of items per subject; overrides FILE."
 )
 @click.option("--concurrency", type=click.IntRange(1), help="Number of concurrent requests.")
-@click.option("--allow-code", is_flag=True, help="Allow Python code named by FILE and its tasks.")
+@click.option(
+    "--allow-code", is_flag=True, help="Allow Python code referenced by FILE and its tasks."
+)
 @sandbox_option
 @model_options
 @click.option("--cache", type=click.Path(dir_okay=False), help="SQLite file that caches answers.")
@@ -39,7 +41,7 @@ from eval_toolkit.tasks.suites import Leaf, Suite, SuiteRun, SuiteValue, load_su
     "--out",
     type=click.Path(file_okay=False),
     metavar="FOLDER",
-    help="Folder of the runs, one subfolder per task; by default below runs/.",
+    help="Folder for the runs, one subfolder per task; by default below runs/.",
 )
 @form_options
 @click.option("--quiet", is_flag=True, help="Do not show progress on standard error.")
@@ -58,8 +60,8 @@ def suite(
     """Evaluate a model on every task of a suite.
 
     FILE is TOML or YAML with `name`, `tasks`, settings and `aggregates`. Run the same command
-    again to resume. A task that fails does not stop the others; exit with 3 if one failed, or
-    if a mean over tasks could not be computed.
+    again to resume. A task that fails does not stop the others; exit with code 3 if one fails, or
+    if a mean over tasks cannot be computed.
     """
     read = load_suite(file, allow_code=allow_code)
     asked = choose(model, concurrency=concurrency).load()

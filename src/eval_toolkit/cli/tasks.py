@@ -91,11 +91,11 @@ def _said(value: Any) -> str:
     "--format",
     "formatter",
     metavar="NAME",
-    help="Prompt format: chat, plain, concat, chatml, llama3; by default that of `run`.",
+    help="Prompt format: chat, plain, concat, chatml, llama3; by default as in `run`.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print strict JSON.")
 def preview(task: str, options: dict[str, Any], formatter: str | None, as_json: bool) -> None:
-    """Print the prompts of TASK as sent to a model; one by default, more with --limit."""
+    """Print the prompts of TASK as sent to a model; one by default, or as many as --limit."""
     chosen = load_chosen_task(task, options)
     samples = chosen.samples(options["limit"] or 1, order=options["order"])
     samples = samples if options["limit"] else samples[:1]

@@ -32,15 +32,15 @@ from eval_toolkit.runs import Run
     "--wrong",
     "failed",
     is_flag=True,
-    help="Only conversations in which the target failed.",
+    help="Print only conversations in which the target failed.",
 )
-@click.option("--unit", metavar="ID", help="Only rollouts from this seed prompt.")
+@click.option("--unit", metavar="ID", help="Print only rollouts from this seed prompt.")
 @click.option(
     "--part",
     "--where",
     "part",
     metavar="NAME=VALUE",
-    help="Only rollouts in this category, topic or other part, e.g. category=rude or safe=True.",
+    help="Print only rollouts in this category, topic or other part, e.g. category=rude or safe=True.",
 )
 def transcripts(
     run: str,
@@ -52,8 +52,8 @@ def transcripts(
 ) -> None:
     """Print the conversations of a rollout run.
 
-    The format is text, JSON lines, Markdown or CSV. In a tree every path from the seed prompt to
-    a last turn is a conversation; in CSV every turn appears once.
+    The format is text, JSON lines, Markdown or CSV. In a tree, every path from the seed prompt to a
+    last turn is a conversation; in CSV, every turn appears once.
 
     \b
     eval-toolkit transcripts runs/red-team --failed --part category=rude

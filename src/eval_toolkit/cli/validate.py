@@ -37,10 +37,11 @@ _OTHER = "no known schema: skipped"
 def validate(files: Sequence[str], skip_unknown: bool, output: Output) -> None:
     """Validate stored files against their schemas.
 
-    Exit with 1 if one is invalid. FILES are results, manifests and similar files as JSON or YAML,
-    and claims files as TOML. The content determines the schema; for a single file, SCHEMA can be
-    given instead: a name from `eval-toolkit schemas list`, with or without .json. Every problem is
-    printed on a line; a file that cannot be checked is also listed, and the exit code is 2.
+    Exit with code 1 if a file is invalid. FILES are results, manifests and similar files in JSON or
+    YAML, and claims files in TOML. The content determines the schema; for a single file, SCHEMA can
+    be given instead: a name from `eval-toolkit schemas list`, with or without .json. Each problem
+    is printed on its own line; a file that cannot be checked is also listed, and the exit code is
+    then 2.
     """
     schema = None
     if len(files) == 2 and not is_remote(files[1]) and not Path(files[1]).exists():

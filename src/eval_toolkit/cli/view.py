@@ -28,8 +28,7 @@ from eval_toolkit.errors import MissingFileError
     nargs=2,
     multiple=True,
     help=(
-        "With --export: also write the comparison of runs A and B, given by id or folder. "
-        "Repeatable."
+        "With --export: also write a comparison of runs A and B, given by id or folder. Repeatable."
     ),
 )
 def view(
@@ -37,8 +36,8 @@ def view(
 ) -> None:
     """Browse runs in a web browser.
 
-    Runs are found below RUNS_DIR at any depth and are only read. The printed URL contains a
-    token, which every request needs. Press Ctrl-C to stop.
+    Runs are found below RUNS_DIR at any depth and are only read. The printed URL contains a token
+    that every request requires. Press Ctrl-C to stop.
 
     \b
     eval-toolkit view runs

@@ -37,7 +37,7 @@ _TYPING_ERROR = 0.8
 _WHAT = {
     "anthropic": "anthropic:NAME, at Anthropic; key in ANTHROPIC_API_KEY (extra llm)",
     "azure": "azure:DEPLOYMENT{base_url='https://NAME.openai.azure.com'}; key in AZURE_OPENAI_API_KEY (extra llm)",
-    "bedrock": "bedrock:ID{region='us-east-1'}, signed with the credentials of AWS (extras llm, bedrock)",
+    "bedrock": "bedrock:ID{region='us-east-1'}, signed with AWS credentials (extras llm, bedrock)",
     "embedded": "SmolLM2-135M-Instruct in numpy, offline; `eval-toolkit models fetch` downloads it",
     "gemini": "gemini:NAME, at Google; key in GEMINI_API_KEY (extra llm)",
     "hf": "hf:NAME or hf:FOLDER, through transformers (extra hf, and torch)",

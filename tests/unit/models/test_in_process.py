@@ -281,7 +281,7 @@ def test_an_engine_that_does_not_start_says_why_once(kind: str, weights: Path) -
 def test_options_of_the_engine_are_not_taken_from_files(kind: str, weights: Path) -> None:
     with (
         making(read_from("task.toml")),
-        pytest.raises(InvalidInputError, match=r"task\.toml sets options of the engine"),
+        pytest.raises(InvalidInputError, match=r"task\.toml sets engine options"),
     ):
         KINDS[kind](str(weights), engine={"worker_cls": "a.b"})
 
@@ -317,7 +317,7 @@ def test_processed_probabilities_are_refused(
     options = {"logprobs_mode": "processed_logprobs"}
     model = VllmModel(str(weights), tokenizer=Tokenizer(), engine=options)
     [error] = ask(model, LoglikelihoodRequest("a", ("b",)))
-    assert "must stay 'raw_logprobs'" in str(error)
+    assert "must be 'raw_logprobs'" in str(error)
 
 
 def test_the_extra_is_named(kind: str, weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:

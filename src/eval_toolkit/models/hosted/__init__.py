@@ -1,4 +1,4 @@
-"""Models of services with interfaces of their own: Anthropic, Gemini, Bedrock, Azure."""
+"""Models from services with their own APIs: Anthropic, Gemini, Bedrock, Azure."""
 
 from typing import TYPE_CHECKING
 

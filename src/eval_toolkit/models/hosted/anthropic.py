@@ -1,4 +1,4 @@
-"""`Anthropic`: models by the Messages API of Anthropic."""
+"""`Anthropic`: Claude models through the Anthropic Messages API."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
@@ -41,35 +41,37 @@ class _Options(HostedOptions, total=False):
 
 
 class Anthropic(HostedModel):
-    """Model of Anthropic, by its Messages API.
+    """Anthropic model, queried through the Messages API.
 
     Parameters
     ----------
     model : str
         Name of the model, such as "claude-sonnet-4-5".
     base_url : str, optional
-        Address; by default that in the environment variable ANTHROPIC_BASE_URL, else Anthropic's.
+        Base URL; by default the value of the environment variable ANTHROPIC_BASE_URL, else
+        Anthropic's.
     api_key_env : str, optional
-        Environment variable with the key; by default ANTHROPIC_API_KEY for Anthropic's own address,
-        and none for others, so that a key is never sent elsewhere.
+        Environment variable that contains the API key; by default ANTHROPIC_API_KEY for Anthropic's
+        own URL and none for other URLs, so that the key is never sent elsewhere.
     headers_env, name, prices
         As in `OpenAICompatible`.
     extra_body : mapping, optional
-        Fields added to every body, such as ``{"thinking": {"type": "adaptive"}}``; None removes a
-        field (``{"temperature": None}`` for models that refuse it).
+        Fields added to every request body, such as ``{"thinking": {"type": "adaptive"}}``; None
+        removes a field (``{"temperature": None}`` for models that reject it).
     concurrency, timeout_s, max_tries, retry_wait_s, total_timeout_s, requests_per_minute, \
     tokens_per_minute, adaptive, stream
         As in `OpenAICompatible`.
     prefill : {"message", "user"}
-        How a cue (a final assistant message) is sent: as it is, or at the end of the user's
-        message, for models that refuse to continue messages.
+        How a cue (a final assistant message) is sent: unchanged, or at the end of the user message
+        for models that do not continue assistant messages.
     default_max_tokens : int, default 4096
-        Maximum number of tokens of an answer if the request has no limit; the API needs one.
+        Maximum number of tokens in an answer if the request sets no limit; the API requires one.
 
     Notes
     -----
-    System messages become the system prompt, wherever they are. Stop strings of white space, which
-    the API refuses, end answers here; seeds are not sent, since it has none.
+    System messages become the system prompt, wherever they occur. The API rejects whitespace-only
+    stop strings; these are applied on the client. Seeds are not sent, since the API does not
+    support them.
 
     Examples
     --------
@@ -86,7 +88,7 @@ class Anthropic(HostedModel):
 
 
 class _Messages(Dialect):
-    """Messages API, version 2023-06-01."""
+    """Request and answer format of the Messages API, version 2023-06-01."""
 
     kind = "anthropic"
     service = "the Anthropic API"
@@ -122,7 +124,7 @@ class _Messages(Dialect):
         if self._prefill == "user":
             messages = cue_in_user(messages)
         system, taken = turns(messages, assistant="assistant", parts="content", block=_block)
-        if taken[-1]["role"] == "assistant":  # the end of which must not be white space
+        if taken[-1]["role"] == "assistant":  # which must not end with whitespace
             last = taken[-1]["content"][-1]
             last["text"] = last["text"].rstrip()
         return {
@@ -157,7 +159,7 @@ class _Messages(Dialect):
                 *("cache_read_input_tokens", "cache_creation_input_tokens"),
             )
         )
-        if given is not None:  # those read from and written to the cache are not among them
+        if given is not None:  # excludes tokens read from or written to the cache
             given += (read or 0) + (written_ or 0)
         thought = inner_count(payload, "usage", "output_tokens_details", "thinking_tokens")
         return Tokens(given, made, read or 0, thought or 0)
@@ -202,7 +204,7 @@ class _MessageEvents:
                     return bool(delta[name])
         elif kind == "message_delta":
             self._whole.update(event["delta"])
-            # Its counts are totals so far; those that it leaves out are those of the start.
+            # Counts are cumulative; missing counts keep their values from the start event.
             counts = {name: n for name, n in event.get("usage", {}).items() if n is not None}
             self._whole["usage"] = {**self._whole.get("usage", {}), **counts}
         elif kind == "message_stop":
@@ -211,6 +213,6 @@ class _MessageEvents:
 
     def whole(self) -> Streamed:
         if not self._ended:
-            raise garbled("no end; the stream stopped before it")
+            raise garbled("no end event; the stream stopped early")
         self._whole["content"] = [block for _, block in sorted(self._blocks.items())]
         return self._whole

@@ -28,28 +28,28 @@ class _Options(HostedOptions, total=False):
 
 
 class AzureOpenAI(HostedModel):
-    """Deployment of Azure OpenAI, by its chat completions.
+    """Azure OpenAI deployment, queried through chat completions.
 
     Parameters
     ----------
     model : str
         Name of the deployment.
     base_url : str, optional
-        Address of the resource, such as "https://NAME.openai.azure.com"; by default that in the
-        environment variable AZURE_OPENAI_ENDPOINT.
+        Endpoint of the resource, such as "https://NAME.openai.azure.com"; by default the value of
+        the environment variable AZURE_OPENAI_ENDPOINT.
     api_key_env : str, optional
-        Environment variable with the key; by default AZURE_OPENAI_API_KEY for addresses of Azure,
-        and none for others.
+        Environment variable that contains the API key; by default AZURE_OPENAI_API_KEY for Azure
+        endpoints and none for other URLs.
     api_version : str, default "v1"
         "v1", or the date of an earlier version, such as "2024-10-21".
     headers_env, name, prices, extra_body
-        As in `OpenAICompatible`; ``headers_env={"Authorization": VARIABLE}`` sends a token of
-        Microsoft Entra ID.
+        As in `OpenAICompatible`; ``headers_env={"Authorization": VARIABLE}`` sends a Microsoft
+        Entra ID token.
     concurrency, timeout_s, max_tries, retry_wait_s, total_timeout_s, requests_per_minute, \
     tokens_per_minute, adaptive, stream, top_logprobs
         As in `OpenAICompatible`.
     max_tokens_field : str, default "max_completion_tokens"
-        Field of the token limit; "max_tokens" for old versions.
+        Name of the field for the token limit; "max_tokens" for older API versions.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class AzureOpenAI(HostedModel):
 
 
 class _Deployment(Dialect):
-    """Chat completions of Azure OpenAI."""
+    """Request and answer format of Azure OpenAI chat completions."""
 
     kind = "azure"
     service = "Azure OpenAI"
@@ -105,7 +105,7 @@ class _Deployment(Dialect):
 
     def address(self) -> str:
         raise InvalidInputError(
-            f"azure:{self._body.model} has no address; write azure:{self._body.model}"
+            f"no endpoint set for azure:{self._body.model}; use azure:{self._body.model}"
             "{base_url='https://NAME.openai.azure.com'}, or set AZURE_OPENAI_ENDPOINT"
         )
 

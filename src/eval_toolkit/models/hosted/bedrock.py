@@ -1,4 +1,4 @@
-"""`Bedrock`: models by the Converse operation of Amazon Bedrock."""
+"""`Bedrock`: Amazon Bedrock models through the Converse API."""
 
 import os
 import re
@@ -45,7 +45,7 @@ class _Options(HostedOptions, total=False):
 
 
 class Bedrock(HostedModel):
-    """Model of Amazon Bedrock, by its operation Converse.
+    """Amazon Bedrock model, queried through the Converse API.
 
     Parameters
     ----------
@@ -53,19 +53,20 @@ class Bedrock(HostedModel):
         Id or ARN of a model or an inference profile, such as
         "anthropic.claude-3-haiku-20240307-v1:0".
     region : str, optional
-        Region; by default that in the environment variable AWS_REGION or AWS_DEFAULT_REGION.
+        AWS region; by default the value of the environment variable AWS_REGION or
+        AWS_DEFAULT_REGION.
     profile : str, optional
-        Profile of the files of the AWS command line whose credentials sign requests.
+        Profile in the AWS configuration files whose credentials sign the requests.
     base_url : str, optional
-        Address; by default that in the environment variable AWS_ENDPOINT_URL_BEDROCK_RUNTIME, else
-        that of the region.
+        Endpoint URL; by default the value of the environment variable
+        AWS_ENDPOINT_URL_BEDROCK_RUNTIME, else the endpoint for the region.
     api_key_env : str, optional
-        Environment variable with a Bedrock API key, which is sent instead of a signature; by
-        default AWS_BEARER_TOKEN_BEDROCK if it is set, for Amazon's own addresses.
+        Environment variable that contains a Bedrock API key, sent instead of a signature; by
+        default AWS_BEARER_TOKEN_BEDROCK if it is set and the URL is Amazon's own.
     headers_env, name, prices
         As in `OpenAICompatible`.
     extra_body : mapping, optional
-        Fields added to every body, also inside of objects, such as
+        Fields merged into every request body, including nested objects, such as
         ``{"additionalModelRequestFields": {"top_k": 5}}``; None removes a field.
     concurrency, timeout_s, max_tries, retry_wait_s, total_timeout_s, requests_per_minute, \
     tokens_per_minute, adaptive
@@ -73,9 +74,9 @@ class Bedrock(HostedModel):
 
     Notes
     -----
-    Without an API key, requests are signed (Signature Version 4) with the credentials that botocore
-    finds: environment, files, roles. The secret key itself is never sent. Streaming is not
-    supported, since its events have a binary format.
+    Without an API key, requests are signed (Signature Version 4) with the credentials found by
+    botocore in the environment, configuration files or roles. The secret key itself is never sent.
+    Streaming is not supported, since Bedrock streams a binary event format.
 
     Examples
     --------
@@ -89,7 +90,7 @@ class Bedrock(HostedModel):
 
 
 class _Converse(Dialect):
-    """Amazon Bedrock Runtime, version 2023-09-30."""
+    """Request and answer format of Amazon Bedrock Runtime, version 2023-09-30."""
 
     kind = "bedrock"
     service = "Amazon Bedrock"
@@ -103,8 +104,8 @@ class _Converse(Dialect):
         self._region = next((name for name in named if name), "")
         if not _REGION.fullmatch(self._region):
             raise InvalidInputError(
-                f"the region of bedrock:{model} is {self._region!r:.60}; write region='us-east-1', "
-                "or set AWS_REGION"
+                f"the region for bedrock:{model} is {self._region!r:.60}; set region='us-east-1', "
+                "for example, or set AWS_REGION"
             )
         self._path = f"/model/{quote(str(model), safe='')}/converse"
         self._profile = profile
@@ -126,7 +127,7 @@ class _Converse(Dialect):
             return super().sent_along
         require("botocore", feature="bedrock: without an API key", extra="bedrock")
         whose = f"profile {self._profile}" if self._profile else "botocore"
-        return f"signed with the credentials of {whose}"
+        return f"signed with credentials from {whose}"
 
     @property
     def key_hint(self) -> str:
@@ -176,7 +177,7 @@ class _Converse(Dialect):
             inner_count(payload, "usage", f"{name}Tokens")
             for name in ("input", "output", "cacheReadInput", "cacheWriteInput")
         )
-        if given is not None:  # those read from and written to the cache are not among them
+        if given is not None:  # excludes tokens read from or written to the cache
             given += (read or 0) + (written_ or 0)
         return Tokens(given, made, read or 0)
 
@@ -213,26 +214,24 @@ class _Signer:
         self._region = region
         try:
             self._credentials = session.Session(profile=profile).get_credentials()
-        except Exception as error:  # of many kinds, such as an unknown profile
-            raise ModelError(
-                f"the credentials of AWS cannot be read: {error}", kind="auth"
-            ) from error
+        except Exception as error:  # many exception types, such as for an unknown profile
+            raise ModelError(f"cannot read the AWS credentials: {error}", kind="auth") from error
         if self._credentials is None:
             raise ModelError(
-                "botocore found no credentials of AWS; run `aws configure`, or set "
+                "botocore found no AWS credentials; run `aws configure`, or set "
                 "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_BEARER_TOKEN_BEDROCK",
                 kind="auth",
             )
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must not appear in messages."""
+        """Secrets that must not appear in messages."""
         now = self._credentials.get_frozen_credentials()
         return tuple(filter(None, (now.access_key, now.secret_key, now.token)))
 
     def headers(self, method: str, url: str, body: bytes) -> dict[str, str]:
         """Return the headers of a signed request."""
-        # Credentials of roles expire; botocore renews them.
+        # Role credentials expire; botocore renews them.
         now = self._credentials.get_frozen_credentials()
         request = self._request.AWSRequest(
             method, url, headers={"Content-Type": "application/json"}, data=body

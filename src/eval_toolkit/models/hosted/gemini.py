@@ -1,4 +1,4 @@
-"""`Gemini`: models by the generateContent method of the Gemini API."""
+"""`Gemini`: models through the Gemini API's generateContent method."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -44,30 +44,32 @@ class _Options(HostedOptions, total=False):
 
 
 class Gemini(HostedModel):
-    """Model of the Gemini API of Google, by its method ``generateContent``.
+    """Google Gemini model, queried through the API method ``generateContent``.
 
     Parameters
     ----------
     model : str
         Name of the model, such as "gemini-2.5-flash".
     base_url : str, optional
-        Address; by default that in the environment variable GOOGLE_GEMINI_BASE_URL, else Google's.
+        Base URL; by default the value of the environment variable GOOGLE_GEMINI_BASE_URL, else
+        Google's.
     api_key_env : str, optional
-        Environment variable with the key; by default GEMINI_API_KEY or GOOGLE_API_KEY for Google's
-        own address, and none for others.
+        Environment variable that contains the API key; by default GEMINI_API_KEY or GOOGLE_API_KEY
+        for Google's own URL and none for other URLs.
     headers_env, name, prices
         As in `OpenAICompatible`.
     extra_body : mapping, optional
-        Fields added to every body, also inside of objects, such as ``{"generationConfig":
-        {"thinkingConfig": {"includeThoughts": True}}}``; None removes a field.
+        Fields merged into every request body, including nested objects, such as
+        ``{"generationConfig": {"thinkingConfig": {"includeThoughts": True}}}``; None removes a
+        field.
     concurrency, timeout_s, max_tries, retry_wait_s, total_timeout_s, requests_per_minute, \
     tokens_per_minute, adaptive, stream, top_logprobs
         As in `OpenAICompatible`.
 
     Notes
     -----
-    Tokens of thoughts count as tokens of the answer, as everywhere else. Only five stop strings are
-    sent; answers are cut at the others here.
+    Thinking tokens count as answer tokens, as for other models. At most five stop strings are sent;
+    the client truncates answers at the others.
 
     Examples
     --------
@@ -82,7 +84,7 @@ class Gemini(HostedModel):
 
 
 class _GenerateContent(Dialect):
-    """Gemini API, version v1beta."""
+    """Request and answer format of the Gemini API, version v1beta."""
 
     kind = "gemini"
     service = "the Gemini API"
@@ -150,7 +152,7 @@ class _GenerateContent(Dialect):
             inner_count(payload, "usageMetadata", f"{what}TokenCount")
             for what in ("prompt", "candidates", "thoughts", "cachedContent")
         )
-        # An answer of thoughts alone has no count of candidates.
+        # An answer that contains only thoughts has no candidate count.
         known = made is not None or thought is not None
         total = (made or 0) + (thought or 0) if known else None
         return Tokens(given, total, cached or 0, thought or 0)
@@ -165,7 +167,7 @@ class _GenerateContent(Dialect):
             return EndpointError(str(error), kind="auth", status=400)
         if error.status != 429:
             return error
-        # Its words about the quota sound like those of other services about unpaid bills.
+        # Its quota messages resemble the billing errors of other services.
         wait = error.wait_s if error.wait_s is not None else _delay(body)
         return EndpointError(str(error), kind="rate_limited", status=429, wait_s=wait)
 
@@ -178,7 +180,7 @@ def _part(text: str) -> dict[str, str]:
 
 
 def _tops(told: Mapping[str, Any]) -> list[Any]:
-    """Return each token with its log-probability and those of the likeliest ones."""
+    """Return each token with its log-probability and the most likely alternatives."""
     chosen, top = (told.get(name, []) for name in ("chosenCandidates", "topCandidates"))
     return [
         (
@@ -191,7 +193,7 @@ def _tops(told: Mapping[str, Any]) -> list[Any]:
 
 
 def _delay(body: bytes) -> float | None:
-    """Return the delay in the details of an error, in seconds."""
+    """Return the retry delay from the error details, in seconds."""
     try:
         details = json.loads(body)["error"]["details"]
         told = [one["retryDelay"] for one in details if "retryDelay" in one]
@@ -201,7 +203,7 @@ def _delay(body: bytes) -> float | None:
 
 
 class _ContentEvents:
-    """Events of streamGenerateContent: each is an answer with further parts."""
+    """Events from streamGenerateContent; each is an answer with additional parts."""
 
     def __init__(self) -> None:
         self._whole = Streamed()
@@ -225,7 +227,7 @@ class _ContentEvents:
     def whole(self) -> Streamed:
         blocked = (self._whole.get("promptFeedback") or {}).get("blockReason")
         if not blocked and not self._candidate.get("finishReason"):
-            raise garbled("no end; the stream stopped before it")
+            raise garbled("no end event; the stream stopped early")
         if self._candidate:
             content = {"role": "model", "parts": self._parts}
             told = {"content": content, "logprobsResult": self._logprobs}

@@ -1,4 +1,4 @@
-"""`HostedModel`: a model of a service with an interface of its own."""
+"""`HostedModel`: a model from a service with its own API."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from eval_toolkit.models.responses import RawCompletion, RawLoglikelihood
 
 
 class HostedOptions(LimitOptions, total=False):
-    """Options of every hosted model."""
+    """Options shared by all hosted models."""
 
     base_url: str | None
     api_key_env: str | None
@@ -48,32 +48,32 @@ HOSTED: dict[str, Any] = {
 
 
 class Dialect(Api):
-    """How a service is asked for text, and how its answers are read.
+    """Request and answer format of a service.
 
-    All that is specific to a service is here; sending, retries and limits are in `Endpoint`.
+    Subclasses contain everything specific to a service; `Endpoint` sends, retries and limits.
     """
 
     service = ""
-    """Name of the service, for messages."""
+    """Name of the service, used in messages."""
     address_env = ""
-    """Environment variable with the address of the service."""
+    """Environment variable that contains the service's URL."""
     key_envs: tuple[str, ...] = ()
-    """Environment variables with a key; the first one that is set is sent to ``hosts``."""
+    """Environment variables for the key; the first one set is sent to ``hosts``."""
     hosts: tuple[str, ...] = ()
-    """Ends of the names of the service's own hosts."""
+    """Suffixes of the service's own host names."""
     version = ""
-    """Path of the address, if the user's has none."""
+    """Default path if the user's URL has none."""
 
     def address(self) -> str:
-        """Return the address of the service, if the user gives none."""
+        """Return the default URL of the service."""
         raise NotImplementedError
 
     def settings(self) -> dict[str, Any]:
-        """Return the options that may change answers."""
+        """Return the options that may affect answers."""
         return {}
 
     def path(self) -> str:
-        """Return the path of requests."""
+        """Return the path for requests."""
         raise NotImplementedError
 
     def body(self, request: GenerateRequest, messages: Sequence[Message]) -> dict[str, Any]:
@@ -81,19 +81,19 @@ class Dialect(Api):
         raise NotImplementedError
 
     def read(self, payload: Mapping[str, Any]) -> Generated:
-        """Return the text of an answer; raise "refused" or "garbled" if there is none."""
+        """Return the answer's text; raise "refused" or "garbled" if there is none."""
         raise NotImplementedError
 
 
 class HostedModel(HttpModel):
-    """Model of a service with an interface of its own, which gives no log-likelihoods.
+    """Model from a service with its own API, without log-likelihoods.
 
     Parameters
     ----------
     model : str
-        Name of the model at the service.
+        Name of the model as used by the service.
     dialect : Dialect
-        Interface of the service.
+        Request and answer format of the service.
     options : HostedOptions
         See the subclasses.
     """
@@ -103,7 +103,7 @@ class HostedModel(HttpModel):
         base_url = options["base_url"] or os.environ.get(dialect.address_env, "").strip()
         if not isinstance(base_url, str):
             raise InvalidInputError(
-                f"{dialect.kind}:{name} has one address; several are for openai: models"
+                f"{dialect.kind}:{name} accepts one `base_url`; only openai: models accept several"
             )
         address = Address.read(base_url or dialect.address())
         version = "" if urlsplit(address.base).path else dialect.version
@@ -128,7 +128,7 @@ class HostedModel(HttpModel):
         return f"{type(self).__name__}({self._model!r}, {self._endpoint.address.shown!r})"
 
     def describe(self) -> dict[str, Any]:
-        """Return all settings that may change the answers, without the key and speed settings."""
+        """Return all settings that may affect answers, excluding keys and performance settings."""
         return {
             "kind": self._dialect.kind,
             "model": self._model,
@@ -138,7 +138,7 @@ class HostedModel(HttpModel):
         }
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
-        """Continue a conversation; a text is sent as a message of the user.
+        """Continue a conversation; a string is sent as a user message.
 
         Raises `ModelError` if all tries fail.
         """
@@ -149,17 +149,17 @@ class HostedModel(HttpModel):
         return await self._asked(request, self._dialect.path(), body, self._dialect.read, cue=cue)
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
-        """Raise `ModelError` of kind "unsupported": the service does not score given texts."""
+        """Raise `ModelError` with kind "unsupported": the service does not score given text."""
         raise ModelError(
-            f"{self._dialect.kind}:{self._model}: {self._dialect.service} gives no "
-            "log-likelihoods of given texts; ask for generated answers, or a model of an "
-            "OpenAI-compatible server, hf: or llamacpp:",
+            f"{self._dialect.kind}:{self._model}: {self._dialect.service} does not "
+            "return log-likelihoods of given text; use a task with generated answers, or a model "
+            "from an OpenAI-compatible server, hf: or llamacpp:",
             kind="unsupported",
         )
 
 
 def _is_host(address: Address, ends: Sequence[str]) -> bool:
-    """Return whether an address is one of a service's own, by https."""
+    """Return whether an address is an https URL on one of the service's own hosts."""
     host = urlsplit(address.base).hostname or ""
     own = any(host == end or (end.startswith(".") and host.endswith(end)) for end in ends)
     return own and address.base.startswith("https://")
@@ -168,11 +168,11 @@ def _is_host(address: Address, ends: Sequence[str]) -> bool:
 def turns(
     messages: Sequence[Message], *, assistant: str, parts: str, block: Callable[[str], Any]
 ) -> tuple[list[Any], list[dict[str, Any]]]:
-    """Return the blocks of the system prompt, and the turns of user and assistant.
+    """Return the system prompt's blocks, and the user and assistant turns.
 
-    Messages of one role that follow one another are one turn, since some services require that
-    roles alternate. ``assistant`` is the service's name of that role, ``parts`` the field with the
-    texts of a turn, and ``block`` encodes a text.
+    Consecutive messages with the same role are merged into one turn, since some services require
+    alternating roles. ``assistant`` is the service's name for that role, ``parts`` the field that
+    contains a turn's content, and ``block`` encodes a string.
     """
     system: list[Any] = []
     taken: list[dict[str, Any]] = []
@@ -188,7 +188,7 @@ def turns(
 
 
 def merged(body: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a body with the user's fields, also inside of objects; None removes a field.
+    """Merge the user's fields into a body, including nested objects; None removes a field.
 
     Examples
     --------
@@ -204,14 +204,14 @@ def merged(body: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def set_fields(**fields: Any) -> dict[str, Any]:
-    """Return the fields that are set."""
+    """Return the fields that are not None."""
     return {name: value for name, value in fields.items() if value not in (None, [], ())}
 
 
 def written(stops: Sequence[str], most: int | None = None) -> list[str]:
-    """Return the stop strings that a service takes; answers are cut at the others here.
+    """Return the stop strings that a service accepts; the client applies the others.
 
-    Services refuse white space, and more strings than ``most``.
+    Services reject whitespace-only strings and more than ``most`` strings.
     """
     return [stop for stop in stops if stop.strip()][:most]
 
@@ -219,9 +219,9 @@ def written(stops: Sequence[str], most: int | None = None) -> list[str]:
 def answered(
     text: str, reason: str, *, reasons: Mapping[str, str], thoughts: str, tokens: int | None
 ) -> Generated:
-    """Return an answer with the finish reason in the words of OpenAI; raise if it was refused.
+    """Return an answer with OpenAI's name for the finish reason; raise if it was refused.
 
-    ``reasons`` translates the service's words; others are kept.
+    ``reasons`` maps the service's finish reasons; others are kept.
     """
     word = reasons.get(reason, reason)
     if not text and word == "content_filter":

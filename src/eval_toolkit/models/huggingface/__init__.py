@@ -1,4 +1,4 @@
-"""Models of the transformers library (extra ``hf``), run in this process in batches."""
+"""In-process transformers models (extra ``hf``), which batch requests."""
 
 from eval_toolkit.models.huggingface.model import HuggingFaceModel
 

@@ -1,7 +1,7 @@
-"""What a network can do, found out by comparing its fast passes with its plain one.
+"""Detection of what a network supports, by comparing fast passes with the plain one.
 
-Networks differ in what they take: masks of four dimensions, positions, caches of other classes, and
-what they do to logits. Each fast pass is used only if it gives the numbers of the plain pass.
+Networks differ in the arguments they accept (four-dimensional masks, positions, cache classes) and
+in how they transform logits. Each fast pass is used only if it reproduces the plain pass.
 """
 
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from eval_toolkit.models.huggingface.slots import Slots
 from eval_toolkit.models.huggingface.trees import Leaf, Limits, Tokens, layout, plan
 
 _TOLERANCE = {"float32": 2e-3, "float64": 2e-3}
-"""Root mean square of the differences, as a share of that of the logits."""
+"""Tolerance: root mean square of the differences, relative to that of the logits."""
 _HALF_TOLERANCE = 0.05
 
 
 def probe(network: Network) -> None:
-    """Set the attributes of a network that say how it is read."""
+    """Set the attributes of a network that select its forward passes."""
     with network.in_use():
         texts = _texts(network)
         plain = [_plain(network, text) for text in texts]
@@ -35,7 +35,7 @@ def probe(network: Network) -> None:
 
 
 def _texts(network: Network) -> list[Tokens]:
-    """Return two texts with a common beginning."""
+    """Return two token sequences with a common prefix."""
     size = network.module.config.get_text_config().vocab_size
     tokens = (np.arange(24) * 7919 + 13) % size
     first, second = tokens[:14], np.concatenate([tokens[:7], tokens[14:]])
@@ -43,13 +43,13 @@ def _texts(network: Network) -> list[Tokens]:
 
 
 def _plain(network: Network, text: Tokens) -> Any:
-    """Return the logits of the last two tokens by the module's own forward pass."""
+    """Return the logits of the last two tokens from the module's own forward pass."""
     ids = network.to_device(text.astype(np.int64)[None])
     return network.module(input_ids=ids, use_cache=False).logits[0, -2:].float()
 
 
 def _agrees(network: Network, attempt: Callable[[], list[Any]], plain: list[Any]) -> bool:
-    """Return whether an attempt gives the plain logits; a network may raise any exception."""
+    """Return whether an attempt reproduces the plain logits; a network may raise any exception."""
     torch = network.torch
     try:
         found = torch.cat([one.to(plain[0].device) for one in attempt()])
@@ -67,9 +67,9 @@ def _agrees(network: Network, attempt: Callable[[], list[Any]], plain: list[Any]
 
 
 def _only_projects(network: Network, text: Tokens) -> bool:
-    """Return whether logits are, to the last bit, the projection of the base's hidden states.
+    """Return whether logits are bitwise equal to the projection of the base's hidden states.
 
-    Networks that cap or scale their logits may hardly change those of a single text.
+    For a single sequence, capping or scaling may hardly change the logits.
     """
     ids = network.to_device(text.astype(np.int64)[None])
     try:
@@ -83,7 +83,7 @@ def _only_projects(network: Network, text: Tokens) -> bool:
 
 
 def _tree(network: Network, texts: list[Tokens]) -> list[Any]:
-    """Read both texts in one row, their common beginning once."""
+    """Process both sequences in one row, with their common prefix only once."""
     [tree] = plan([Leaf(text, (), ()) for text in texts], Limits(1024, 2, 1e9))
     laid = layout(tree)
     found = _last_two(network, Batch(network, [laid], chains=False), [laid])
@@ -100,7 +100,7 @@ def _last_two(network: Network, batch: Batch, layouts: list[Any]) -> list[Any]:
 
 
 def _is_apart(network: Network, texts: list[Tokens]) -> bool:
-    """Return whether a text in a tree is unaffected, to the last bit, by another one."""
+    """Return whether a sequence in a tree is bitwise unaffected by another one."""
     altered = texts[1].copy()
     altered[-1] = texts[1][0]
     before, after = _tree(network, texts), _tree(network, [texts[0], altered])
@@ -108,7 +108,7 @@ def _is_apart(network: Network, texts: list[Tokens]) -> bool:
 
 
 def _slots(network: Network, texts: list[Tokens]) -> list[Any]:
-    """Read all but the last token into slots, and the last one as if it had been generated."""
+    """Read all tokens but the last into slots, and the last one as if it were generated."""
     slots = Slots(network, len(texts), max(map(len, texts)))
     places = list(range(len(texts)))
     first = slots.fill([text[:-1] for text in texts], places, Limits(1024, 2, 1e9))

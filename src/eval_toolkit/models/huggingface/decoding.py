@@ -1,4 +1,4 @@
-"""Generation with independent rows: finished texts leave, and waiting ones take their places."""
+"""Continuous batching: waiting sequences take the places of finished ones."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from eval_toolkit.models.huggingface.trees import Tokens
 from eval_toolkit.models.requests import GenerateRequest
 
 _STEPS = 8
-"""Tokens per text between two looks at what was generated; a GPU is not interrupted meanwhile."""
+"""Steps between checks of the generated tokens, during which a GPU is not interrupted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,22 +31,22 @@ class Row:
     ends: frozenset[int]
     seed: int
     text_after: Callable[[Sequence[int], Sequence[int]], str]
-    """Function that returns the text of generated tokens as a continuation of the prompt."""
+    """Function that decodes generated tokens as a continuation of the prompt."""
 
     @property
     def reach(self) -> int:
-        """Number of tokens of prompt and answer together, at most."""
+        """Maximum number of prompt and answer tokens together."""
         return len(self.prompt) + self.limit
 
     @property
     def kind(self) -> int:
-        """How the tokens are chosen."""
+        """Sampling settings."""
         if self.request.heat <= 0.0:
             return GREEDY
         return NUCLEUS if (self.request.top_p or 1.0) < 1.0 else FREE
 
     def numbers(self) -> Any:
-        """Return a random number in [0, 1) for each token; they depend on the seed alone."""
+        """Return a random number in [0, 1) for each token, determined by the seed."""
         if self.kind == GREEDY:
             return np.zeros(self.limit)
         return np.random.default_rng(self.seed).random(self.limit)
@@ -62,7 +62,7 @@ class Generated:
     finish_reason: str | None = None
 
     def take(self, tokens: Sequence[int]) -> None:
-        """Add tokens up to the end of the text, and ignore those after it."""
+        """Add tokens up to the end of the answer; ignore later tokens."""
         row, before = self.row, len(self.ids)
         room = row.limit - before
         end = next((at for at, token in enumerate(tokens[:room]) if token in row.ends), None)
@@ -80,7 +80,7 @@ class Generated:
         return self.row.text_after(self.row.prompt[-1:].tolist(), self.ids[:n])
 
     def _stop(self, before: int) -> bool:
-        """Cut the text at the first stop string, and its tokens at the one that completes it."""
+        """Truncate the text at the first stop string, and the tokens where it is complete."""
         stops = self.row.request.stop
         if stop_position(self._text(len(self.ids)), stops) is None:
             return False
@@ -96,21 +96,21 @@ class Generated:
 
 @dataclass(slots=True)
 class Decoding:
-    """Generation in the slots of a static cache."""
+    """Generation in slots of a static cache."""
 
     network: Network
     budget: Budget
     done: Callable[[Generated], None]
-    """Called with each finished text."""
+    """Called with each finished row."""
     abandoned: Callable[[], bool]
     n_slots: int = 0
-    """Slots of the last attempt."""
+    """Slots used by the last attempt."""
 
     def run(self, rows: Sequence[Row]) -> None:
-        """Generate all texts, those that may become long first."""
+        """Generate all answers, starting with those that may become long."""
         waiting = sorted(rows, key=lambda row: (-_columns(row.reach), row.prompt.tolist()))
         while waiting and not self.abandoned():
-            # A slot is as long as the longest text: much shorter ones get slots of their own.
+            # A slot is as long as the longest sequence: much shorter ones get separate slots.
             most = _columns(waiting[0].reach)
             alike = [row for row in waiting if _columns(row.reach) * 4 > most]
             waiting = waiting[len(alike) :]
@@ -120,7 +120,7 @@ class Decoding:
 
 
 class _Pool:
-    """Texts that share slots."""
+    """Sequences that share slots."""
 
     def __init__(self, decoding: Decoding, rows: Sequence[Row], length: int) -> None:
         self._decoding = decoding
@@ -138,7 +138,7 @@ class _Pool:
         self._stepper = Stepper(self._slots, self._history)
 
     def run(self) -> None:
-        """Generate until all texts are finished."""
+        """Generate until all rows are finished."""
         while (self._waiting or self._live) and not self._decoding.abandoned():
             new = self._admit()
             kind = max(one.row.kind for one in self._live.values())
@@ -150,7 +150,7 @@ class _Pool:
             self._collect(n_steps, new)
 
     def _admit(self) -> set[int]:
-        """Read waiting prompts into free slots; many at once, since they may share a prefix."""
+        """Read waiting prompts into free slots; many together, since they may share a prefix."""
         enough = not self._live or 8 * len(self._free) >= self._slots.n
         if not (self._waiting and self._free and enough):
             return set()
@@ -175,7 +175,7 @@ class _Pool:
         return set(places)
 
     def _collect(self, n_steps: int, new: set[int]) -> None:
-        """Give the generated tokens to their texts, and free the slots of finished ones."""
+        """Assign the generated tokens to their rows, and free the slots of finished rows."""
         table = self._history[: n_steps + 1].cpu().numpy()
         for place in list(self._live):
             one = self._live[place]

@@ -1,4 +1,4 @@
-"""Tokens of many requests at once: the tokenizer is called a few times per batch of requests."""
+"""Tokenization of whole batches with a few calls to the tokenizer."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -13,13 +13,14 @@ from eval_toolkit.models.requests import LoglikelihoodRequest, Request
 
 _WORDS = re.compile(r"[A-Za-z] [A-Za-z]")
 _TRIES = 32
-"""Word boundaries that are tried from the end of a prompt."""
+"""Number of word boundaries tried from the end of a prompt."""
 
 
 class BatchEncoder:
-    """Tokenizer that remembers the texts of a batch.
+    """Tokenizer that caches the strings of a batch.
 
-    The rules are those of `eval_toolkit.models._tokens`; texts are only read earlier and together.
+    The rules are those of `eval_toolkit.models._tokens`; strings are only encoded earlier and
+    together.
     """
 
     def __init__(self, tokenizer: HubTokenizer) -> None:
@@ -31,7 +32,7 @@ class BatchEncoder:
         self.start = tokenizer.start
 
     def encode(self, text: str, *, control: bool) -> list[int]:
-        """Return the ids of a text without special tokens."""
+        """Return the token ids of a string, without special tokens."""
         known = self._known.get((text, control))
         if known is None:
             self._prefetch([text], control=control)
@@ -46,7 +47,7 @@ class BatchEncoder:
         return self._rendered[key]
 
     def prompts(self, requests: Iterable[Request]) -> list[tuple[str, list[int]] | ModelError]:
-        """Return the text and the ids of each prompt, or why it has none."""
+        """Return the text and token ids of each prompt, or the error that prevents this."""
         texts: list[str] = []
         spoken: list[str] = []
         listed = list(requests)
@@ -55,7 +56,7 @@ class BatchEncoder:
                 texts.append(whole_text(request.prompt))
                 continue
             spoken += [message.content for message in request.prompt]
-            with suppress(ModelError):  # raised again where it belongs to its request
+            with suppress(ModelError):  # raised again for the request that caused it
                 texts.append(self.render(request.prompt))
         self._prefetch(texts, control=True)
         self._prefetch(spoken, control=True)
@@ -71,7 +72,7 @@ class BatchEncoder:
     def continuations(
         self, asked: Sequence[tuple[str, LoglikelihoodRequest]]
     ) -> list[list[list[int]] | ModelError]:
-        """Return the ids of the continuations of each text, or why one has none."""
+        """Return the token ids of each prompt's continuations, or the error that prevents this."""
         choices = [choice for _, request in asked for choice in request.continuations]
         self._prefetch(choices, control=False)
         self._prefetch(choices, control=True)
@@ -95,10 +96,10 @@ class BatchEncoder:
             return error
 
     def _find_tails(self, texts: Iterable[str]) -> None:
-        """Find the ends of texts whose tokens do not depend on what precedes them.
+        """Find the tails of prompts whose tokens do not depend on the preceding text.
 
-        A token of a continuation depends on its prompt only back to a space between two words, if
-        no token contains such a space, and if the tokens of the prompt end with those of its tail.
+        A continuation's tokens depend on the prompt only back to the last space between words, if
+        no token contains such a space and the prompt's tokens end with those of its tail.
         """
         found = {text: _tail(text) if self._tokenizer.parts_words else text for text in texts}
         self._prefetch(found.values(), control=True)
@@ -108,7 +109,7 @@ class BatchEncoder:
             self._tails[text] = tail if whole[len(whole) - len(own) :] == own else text
 
     def _prefetch(self, texts: Iterable[str], *, control: bool) -> None:
-        """Encode all texts that are not known yet by one call."""
+        """Encode all strings that are not cached yet with one call."""
         new = [text for text in dict.fromkeys(texts) if (text, control) not in self._known]
         if not new:
             return
@@ -119,7 +120,7 @@ class BatchEncoder:
 
 
 def _tail(text: str) -> str:
-    """Return a text from its last space between two words on."""
+    """Return the part of a string that starts at its last space between words."""
     at = len(text) - 1
     for _ in range(_TRIES):
         at = text.rfind(" ", 0, at)

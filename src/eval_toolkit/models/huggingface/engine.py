@@ -27,7 +27,7 @@ Answer = RawCompletion | RawLoglikelihood | Exception
 
 @dataclass(slots=True)
 class _Scored:
-    """Log-likelihood request, and the numbers of its continuations in the batch."""
+    """Log-likelihood request, and the indices of its continuations in the batch."""
 
     place: int
     request: LoglikelihoodRequest
@@ -35,9 +35,9 @@ class _Scored:
     n_prompt: int
     n_tokens: list[int]
     first: int
-    """Number of its first continuation."""
+    """Index of its first continuation."""
     left: int = field(init=False)
-    """Tokens that have no score yet."""
+    """Number of tokens without a score."""
 
     def __post_init__(self) -> None:
         self.left = sum(self.n_tokens)
@@ -54,11 +54,11 @@ class Engine:
     ends: frozenset[int]
     max_tokens: int
     batch_invariant: bool
-    """Whether every request is a batch of its own."""
+    """Whether each request forms its own batch."""
     abandoned: Callable[[], bool]
     """Whether the caller no longer waits for the answers."""
     settle: Callable[[Mapping[int, Answer]], None]
-    """Called with the answers that are ready, by the places of their requests."""
+    """Called with finished answers, keyed by request index."""
 
     def answer(self, requests: Sequence[Request]) -> list[Answer]:
         """Return an answer or an error for each request; failures are independent."""
@@ -71,7 +71,7 @@ class Engine:
 
 
 class _Work:
-    """Requests of a batch on their way to answers."""
+    """Batch of requests in progress."""
 
     def __init__(self, engine: Engine, requests: Sequence[Request]) -> None:
         self._engine = engine
@@ -99,7 +99,7 @@ class _Work:
         self._greedy = np.ones(len(self._owners), dtype=bool)
 
     def generate(self) -> None:
-        """Answer the requests for texts."""
+        """Answer the generation requests."""
         engine = self._engine
         generation = Generation(
             network=engine.network,
@@ -112,7 +112,7 @@ class _Work:
             generation.run(rows)
 
     def score(self) -> None:
-        """Answer the requests for log-likelihoods."""
+        """Answer the log-likelihood requests."""
         engine = self._engine
         scoring = Scoring(engine.network, engine.budget, self._take, self._fail)
         parts: Iterable[list[Leaf]] = [self._leaves]
@@ -174,7 +174,7 @@ class _Work:
             self._leaves.append(Leaf(np.array(ids, dtype=np.int32), branches, owners))
 
     def _add_windows(self, encoder: BatchEncoder, requests: Sequence[Request]) -> None:
-        """Add the windows of whole texts."""
+        """Add the windows of texts that are scored as a whole."""
         start = encoder.start
         for place, request in enumerate(requests):
             if not _rolls(request):
@@ -214,7 +214,7 @@ class _Work:
         return ModelError(f"{what}; the model reads at most {limit}", kind="too_long")
 
     def _take(self, scores: Scores) -> None:
-        """Add the scores of a batch, and answer the requests that are complete."""
+        """Add the scores of a batch, and answer completed requests."""
         owners, n = scores.owners, len(self._owners)
         self._totals += np.bincount(owners, scores.logprobs.astype(np.float64), minlength=n)
         self._greedy[owners[~scores.greedy]] = False

@@ -1,4 +1,4 @@
-"""Generation of texts in the way that a network allows, in batches that fit into memory."""
+"""Generation with the fastest method a network supports, in batches that fit into memory."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,21 +11,21 @@ from eval_toolkit.models.huggingface.network import Network
 
 @dataclass(slots=True, kw_only=True)
 class Generation:
-    """Generation of rows; a failure affects only those that cause it."""
+    """Generation of rows; a failure affects only the rows that cause it."""
 
     network: Network
     budget: Budget
     done: Callable[[Generated], None]
-    """Called with each finished text."""
+    """Called with each finished row."""
     fail: Callable[[Row, Exception], None]
     """Called with each row that could not be finished."""
     abandoned: Callable[[], bool]
     _finished: set[int] = field(default_factory=set)
     _n_together: int = 0
-    """Rows that were in memory together in the last attempt."""
+    """Rows processed together in the last attempt."""
 
     def run(self, rows: Sequence[Row]) -> None:
-        """Generate the texts of all rows."""
+        """Generate the answers of all rows."""
         if not rows or self.abandoned():
             return
         try:

@@ -1,4 +1,4 @@
-"""Steps of generation, replayed on a GPU as graphs: hundreds of kernels start as one."""
+"""Generation steps replayed as CUDA graphs, which launch hundreds of kernels as one."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from eval_toolkit.models.huggingface.slots import Slots
 
 
 class Stepper:
-    """Steps whose tokens are written to the rows of a table, from the second row on."""
+    """Steps that write tokens to the rows of a table, starting with the second row."""
 
     def __init__(self, slots: Slots, history: Any) -> None:
         self._slots = slots
@@ -14,12 +14,12 @@ class Stepper:
         self._torch = slots.network.torch
         self._row = self._torch.ones(1, dtype=self._torch.long, device=history.device)
         self._graphs: dict[tuple[int, int], Any] = {}
-        network = slots.network  # a graph records the kernels of one device
+        network = slots.network  # a graph contains the kernels of one device
         alone = not (network.compiled or network.spread)
         self._usable = history.device.type == "cuda" and alone
 
     def run(self, n_steps: int, width: int, kind: int) -> None:
-        """Take some steps without waiting for the device."""
+        """Run some steps without waiting for the device."""
         self._row.fill_(1)
         for _ in range(n_steps):
             graph = self._graph(width, kind)
@@ -34,7 +34,7 @@ class Stepper:
         self._row.add_(1)
 
     def _graph(self, width: int, kind: int) -> Any:
-        """Return the graph of a step; the first step of its kind is taken without one."""
+        """Return the graph of a step; the first step of its kind runs without one."""
         key = width, kind
         if not self._usable:
             return None
@@ -46,7 +46,7 @@ class Stepper:
             try:
                 with self._torch.cuda.graph(graph, capture_error_mode="thread_local"):
                     self._step(width, kind)
-            except RuntimeError:  # the network does something that cannot be recorded
+            except RuntimeError:  # the network contains operations that cannot be captured
                 self._torch.cuda.synchronize()
                 self._usable = False
                 return None

@@ -1,4 +1,4 @@
-"""Sources of models: a folder, the hub at a commit, or given objects."""
+"""Model loading from a folder or from the hub at a commit."""
 
 import hashlib
 from collections.abc import Mapping
@@ -78,7 +78,7 @@ def load_tokenizer(source: Source, *, trust_remote_code: bool) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """How weights are loaded."""
+    """Options for loading weights."""
 
     dtype: str = "auto"
     device: str = "auto"
@@ -87,7 +87,7 @@ class LoadOptions:
     device_map: str | Mapping[str, Any] | None = None
 
     def resolved_device(self) -> str:
-        """Return the device, as named by torch; "auto" is the first GPU, or else the CPU."""
+        """Return the torch device name; "auto" is the first GPU, or else the CPU."""
         if self.device != "auto":
             return self.device
         torch = torch_library()
@@ -96,7 +96,7 @@ class LoadOptions:
         return "mps" if torch.backends.mps.is_available() else "cpu"
 
     def resolved_dtype(self, source: Source, *, trust_remote_code: bool) -> str:
-        """Return the data type; "auto" is that of the weights on a GPU, and float32 on a CPU."""
+        """Return the data type; "auto" is the weights' own on a GPU, and float32 on a CPU."""
         if self.dtype != "auto":
             return self.dtype
         if self.resolved_device().partition(":")[0] == "cpu" and self.device_map is None:
@@ -121,14 +121,14 @@ class LoadOptions:
             require("accelerate", feature="`device_map`")
             given["device_map"] = self.device_map
         elif self.quantization is not None:
-            # Quantised weights are put where they belong when they are read.
+            # Quantised weights are placed on their devices while loading.
             require("accelerate", feature="`quantization`")
             given["device_map"] = {"": self.resolved_device()}
         return given
 
 
 def _quantization(asked: str | Mapping[str, Any]) -> Any:
-    """Return the configuration of "int8" or "int4", or of the options of bitsandbytes."""
+    """Return the configuration for "int8", "int4" or bitsandbytes options."""
     transformers = transformers_library()
     bits = {"int8": {"load_in_8bit": True}, "int4": {"load_in_4bit": True}}
     if isinstance(asked, str) and find_spec("bitsandbytes") is None and find_spec("torchao"):
@@ -142,7 +142,7 @@ def _quantization(asked: str | Mapping[str, Any]) -> Any:
 def load_module(
     source: Source, options: LoadOptions, *, trust_remote_code: bool, pickled: bool = True
 ) -> Any:
-    """Return the network of a source, in evaluation mode on its device.
+    """Load the network of a source in evaluation mode on its device.
 
     Without ``pickled``, weights are read only from safetensors files, which contain no code.
     """
@@ -161,13 +161,13 @@ def load_module(
         )
     except (OSError, ValueError) as error:
         raise ModelError(_unavailable(source.place, error), kind="not_found") from error
-    except ImportError as error:  # e.g. of an implementation of attention
+    except ImportError as error:  # e.g. a missing attention implementation
         raise ModelError(f"{source.place} cannot be loaded: {error}") from error
     return module if "device_map" in arguments else module.to(options.resolved_device())
 
 
 def module_digest(module: Any) -> str:
-    """Return the SHA-256 hash of the weights of a network in memory."""
+    """Return the SHA-256 hash of a network's in-memory weights."""
     torch = torch_library()
     digest = hashlib.sha256()
     for name, tensor in sorted(module.state_dict().items()):

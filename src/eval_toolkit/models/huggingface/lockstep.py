@@ -1,4 +1,4 @@
-"""Generation for networks that cannot use slots: a batch starts together and only gets smaller."""
+"""Generation for networks without slot support: a batch starts together and only shrinks."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from eval_toolkit.models.huggingface.sampling import choose
 
 
 class _Reading:
-    """Texts padded on the left, in a cache that grows."""
+    """Left-padded sequences in a growing cache."""
 
     def __init__(self, network: Network, rows: Sequence[Row]) -> None:
         width = max(len(row.prompt) for row in rows)
@@ -39,7 +39,7 @@ class _Reading:
         return output.logits[:, -1].float()
 
     def go_on(self, kept: Sequence[int], tokens: Any) -> None:
-        """Read the next tokens of the rows that are not finished."""
+        """Process the next tokens of unfinished rows."""
         torch = self._network.torch
         if len(kept) < len(self._mask):
             index = torch.tensor(kept, device=self._mask.device)
@@ -51,7 +51,7 @@ class _Reading:
 
 
 class _Rereading:
-    """Texts of a recurrent network, whose state cannot be padded: they are read anew each time."""
+    """Sequences for a recurrent network, re-read at each step since its state cannot be padded."""
 
     def __init__(self, network: Network, rows: Sequence[Row]) -> None:
         self._network = network
@@ -68,7 +68,7 @@ class _Rereading:
         self.logits = part(0, len(last))
 
     def go_on(self, kept: Sequence[int], tokens: Any) -> None:
-        """Read the rows that are not finished, with their next tokens."""
+        """Process the unfinished rows with their next tokens."""
         new = tokens.tolist()
         self._texts = [[*self._texts[at], new[at]] for at in kept]
         self._read()
@@ -80,7 +80,7 @@ def decode(
     done: Callable[[Generated], None],
     abandoned: Callable[[], bool],
 ) -> None:
-    """Generate the texts of a batch."""
+    """Generate the answers of a batch."""
     torch = network.torch
     reading = (_Rereading if network.recurrent else _Reading)(network, rows)
     active = [Generated(row) for row in rows]

@@ -1,4 +1,4 @@
-"""Sizes of batches that fit into memory."""
+"""Batch sizes that fit into memory."""
 
 from dataclasses import dataclass
 from types import ModuleType
@@ -7,19 +7,19 @@ from typing import Any
 from eval_toolkit.models.huggingface.trees import Limits
 
 _ENOUGH = {"cuda": 32_768, "mps": 8_192, "cpu": 2_048}
-"""Tokens of a batch that keep a device busy; larger batches only need more memory."""
+"""Tokens per batch that saturate a device; larger batches only need more memory."""
 _SLOTS = {"cuda": 512, "mps": 64, "cpu": 32}
-"""Texts generated at once."""
+"""Maximum number of sequences generated at the same time."""
 _SHARE = 0.4
-"""Share of the free memory for the activations of a batch, and for the keys and values of texts."""
+"""Share of free memory for a batch's activations, and for the keys and values of sequences."""
 _LONGEST_TREE = 16_384
-"""Tokens of a tree; its mask has this number squared."""
+"""Maximum number of tokens in a tree; its mask grows with the square."""
 _DENSE = {"cuda": 0.75, "mps": 1.0, "cpu": 3.0}
-"""Speed of attention with a mask, in units of the other layers, times 6."""
+"""Relative speed of masked attention compared with the other layers, times 6."""
 
 
 def is_out_of_memory(torch: ModuleType, error: BaseException) -> bool:
-    """Return whether an error says that memory was exhausted."""
+    """Return whether an error means that memory was exhausted."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return isinstance(error, RuntimeError) and "not enough memory" in str(error)
@@ -35,32 +35,32 @@ def free_bytes(torch: ModuleType, device: Any) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Sizes of a network that determine its memory."""
+    """Sizes of a network that determine its memory use."""
 
     hidden: int
     intermediate: int
     layers: int
     kv_width: int
-    """Numbers in the keys and values of a token in one layer."""
+    """Number of elements in a token's keys and values in one layer."""
     vocabulary: int
     bytes: int
-    """Bytes of a number."""
+    """Bytes per element."""
     window: int
-    """Shortest window of attention; 0 if there is none."""
+    """Shortest attention window; 0 if there is none."""
 
     @property
     def token_bytes(self) -> int:
-        """Bytes of the activations of one token."""
+        """Bytes of one token's activations."""
         return self.bytes * (12 * self.hidden + 4 * self.intermediate)
 
     @property
     def kv_bytes(self) -> int:
-        """Bytes of the keys and values of one token."""
+        """Bytes of one token's keys and values."""
         return self.bytes * self.layers * self.kv_width
 
 
 def shape_of(module: Any) -> Shape:
-    """Return the sizes stated by a network's configuration."""
+    """Return the sizes in a network's configuration."""
     config = module.config.get_text_config()
 
     def stated(*names: str, default: int) -> int:
@@ -87,7 +87,7 @@ def shape_of(module: Any) -> Shape:
 
 @dataclass(slots=True)
 class Budget:
-    """Sizes of batches; they shrink for good when memory is exhausted."""
+    """Batch sizes, which shrink permanently when memory is exhausted."""
 
     shape: Shape
     kind: str
@@ -97,27 +97,27 @@ class Budget:
     kv_tokens: int
 
     def limits(self, *, trees: bool) -> Limits:
-        """Return the limits of trees in a batch."""
+        """Return the limits for trees in a batch."""
         longest = min(self.tokens, _LONGEST_TREE, self.shape.window or _LONGEST_TREE)
         exchange = max(256.0, self.shape.hidden * _DENSE.get(self.kind, 1.0))
         return Limits(longest if trees else 0, self.rows, exchange)
 
     def positions(self, *, at_least: int) -> int:
-        """Return the number of positions whose logits are in memory at once."""
+        """Return the number of positions whose logits are in memory at the same time."""
         if self.kind == "cpu":
             return at_least
         return max(at_least, min(2**29 // self.shape.vocabulary, self.tokens))
 
     def slots_of(self, length: int) -> int:
-        """Return the number of texts of a length that are generated at once."""
+        """Return how many sequences of a length are generated at the same time."""
         return max(1, min(self.slots, self.kv_tokens // length))
 
     def shrink_tokens(self, failed: int) -> None:
-        """Keep batches below half of the number of tokens that exhausted the memory."""
+        """Limit batches to half the number of tokens that exhausted the memory."""
         self.tokens = max(1, min(self.tokens, failed) // 2)
 
     def shrink_slots(self, failed: int) -> None:
-        """Keep below half of the number of texts that exhausted the memory."""
+        """Limit the sequences to half the number that exhausted the memory."""
         self.slots = max(1, failed // 2)
 
 
@@ -129,7 +129,7 @@ def budget_of(
     batch_size: int | None,
     max_batch_tokens: int | None,
 ) -> Budget:
-    """Return the sizes of batches for the free memory, or those that were asked for."""
+    """Return the batch sizes for the free memory, or the requested sizes."""
     shape, kind = shape_of(module), device.type
     tokens, kv_tokens = _ENOUGH.get(kind, 2_048), 2**62
     free = free_bytes(torch, device)

@@ -33,11 +33,11 @@ from eval_toolkit.plugins import origin_in_force
 _DTYPES = ("auto", "float32", "float16", "bfloat16")
 _AT_ONCE = {"cpu": 128}
 _MANY = 4096
-"""Requests at once, so that batches have texts of similar length, and prefixes are shared."""
+"""Number of concurrent requests, so that batches contain similar lengths and share prefixes."""
 
 
 class _Options(TypedDict, total=False):
-    """How weights are loaded, and limits of batches and answers."""
+    """Options for loading weights, and limits on batches and answers."""
 
     attention: str | None
     quantization: str | Mapping[str, Any] | None
@@ -50,59 +50,59 @@ class _Options(TypedDict, total=False):
 
 
 class HuggingFaceModel(LocalModel):
-    """Causal language model of transformers (extra ``hf``, and torch), loaded on first use.
+    """Causal language model from transformers (extra ``hf``, and torch), loaded on first use.
 
     Parameters
     ----------
     name_or_path : str
-        Folder, or name on the hub; only a label if ``model`` and ``tokenizer`` are given.
+        Folder, or name on the Hugging Face Hub; only a label if ``model`` and ``tokenizer`` are
+        given.
     revision : str, optional
-        Branch, tag or commit on the hub. The resolved commit is loaded and recorded.
+        Branch, tag or commit on the Hub. The resolved commit is loaded and recorded.
     device : str, default "auto"
-        Device, as named by torch, e.g. "cuda:0"; "auto" is a GPU (cuda, then mps) if there is one,
-        else the CPU.
+        Torch device name, e.g. "cuda:0"; "auto" is a GPU (cuda, then mps) if available, else the
+        CPU.
     dtype : str, default "auto"
-        "float32", "float16" or "bfloat16"; "auto" is that of the weights on a GPU, and float32 on
-        the CPU.
+        "float32", "float16" or "bfloat16"; "auto" is the weights' own type on a GPU, and float32 on the CPU.
     attention : str, optional
-        Implementation of attention, as named by transformers, e.g. "sdpa" or "eager".
+        Attention implementation in transformers, e.g. "sdpa" or "eager".
     quantization : str or mapping, optional
-        "int8" or "int4" (with bitsandbytes, or else torchao), or options of bitsandbytes.
+        "int8" or "int4" (with bitsandbytes, or else torchao), or bitsandbytes options.
     device_map : str or mapping, optional
-        Devices of the parts of a network, e.g. "auto" to spread it over several GPUs (with
+        Device of each part of the network, e.g. "auto" to spread it over several GPUs (requires
         accelerate).
     compile : bool, default False
-        Whether the network is compiled by torch: slow to start, faster afterwards.
+        Whether to compile the network with torch: slow to start, then faster.
     batch_invariant : bool, default False
-        Whether requests are answered one by one, so that numbers do not depend on other requests to
-        the last bit; many times slower on a GPU.
+        Whether to process requests one by one, so that results are bitwise independent of other
+        requests; many times slower on a GPU.
     batch_size : int or "auto", default "auto"
         Maximum number of requests in a batch; by default as many as memory allows.
     max_batch_tokens : int, optional
         Maximum number of tokens in a batch, including padding; by default as many as memory allows.
     max_tokens : int, default 256
-        Maximum number of tokens of an answer if the request has no limit.
+        Maximum number of tokens in an answer if the request sets no limit.
     context_length : int, optional
-        Maximum context length; by default that of the model's configuration.
+        Maximum context length; by default from the model's configuration.
     chat_template : str, optional
-        Jinja template that replaces that of the tokenizer.
+        Jinja chat template that replaces the tokenizer's.
     trust_remote_code : bool, default False
-        Whether to run code that comes with the model.
-    tokenizer, model : objects of transformers, optional
-        Loaded objects, passed together and used unchanged.
+        Whether to run code shipped with the model.
+    tokenizer, model : transformers objects, optional
+        Loaded objects, which must be passed together and are used unchanged.
 
     Notes
     -----
-    Texts that begin alike are read once up to where they differ, continuations of one prompt
-    attend to one copy of it, and finished texts make room for waiting ones. Networks that cannot
-    do this, as a comparison with their plain forward pass finds out, read padded rows instead.
-    Batches that exhaust the memory are halved.
+    Shared prefixes are processed once, continuations of a prompt attend to a single copy of it, and
+    waiting sequences replace finished ones. Networks that do not support this, as determined by
+    comparison with their plain forward pass, process padded rows instead. Batches that exhaust the
+    memory are halved.
 
-    The answer to a request does not depend on other requests: texts do not attend to each other,
-    and sampling uses the seed of the request (derived from the request if it has none). Only
+    The answer to a request does not depend on other requests: sequences do not attend to each
+    other, and sampling uses the seed of the request (derived from the request if it has none). Only
     rounding differs between batches, by at most 1e-4 nats per log-likelihood in float32; see
     ``batch_invariant``. Prompts are never truncated: a prompt that does not fit raises `ModelError`
-    of kind "too_long".
+    with kind "too_long".
 
     Examples
     --------
@@ -167,14 +167,14 @@ class HuggingFaceModel(LocalModel):
 
     @property
     def device(self) -> str:
-        """Device of the network, as named by torch; "auto" is resolved."""
+        """Torch device name of the network; "auto" is resolved."""
         if self._ready is not None:
             return str(getattr(self._ready[1], "device", "cpu"))
         return self._options.resolved_device()
 
     @cached_property
     def dtype(self) -> str:
-        """Data type of the network; "auto" is resolved, for which its configuration is read."""
+        """Data type of the network; "auto" is resolved by reading its configuration."""
         if self._ready is not None:
             return str(self._ready[1].dtype).removeprefix("torch.")
         return self._options.resolved_dtype(self._source, trust_remote_code=self._trust)
@@ -287,10 +287,10 @@ class HuggingFaceModel(LocalModel):
         return frozenset(end for end in [*ends, self._tokenizer.eos] if end is not None)
 
     def _answer(self, requests: Sequence[Request]) -> list[Answer]:
-        """Process a batch in the thread of the batcher."""
+        """Process a batch in the batcher's thread."""
         try:
             engine = self._engine
-        except ModelError as error:  # the same for all requests; not retried for each
+        except ModelError as error:  # affects all requests, so it is not retried for each
             return [error] * len(requests)
         return engine.answer(requests)
 
@@ -301,11 +301,11 @@ def _limit(value: Any, name: str, default: str | None) -> int | None:
 
 
 def _load_options(device: str, dtype: str, options: _Options, *, loads: bool) -> LoadOptions:
-    """Return how weights are loaded, after checking that there is something to load."""
+    """Return the loading options; raise if given objects leave nothing to load."""
     named = ("attention", "quantization", "device_map")
     given = next((name for name in named if options.get(name) is not None), None)
     if given and not loads:
-        raise InvalidInputError(f"`{given}` is for weights that are loaded; omit it with `model`")
+        raise InvalidInputError(f"`{given}` is only for loading weights; omit it with `model`")
     quantization = options["quantization"]
     if isinstance(quantization, str):
         validation.choice(quantization, "quantization", ("int8", "int4"))

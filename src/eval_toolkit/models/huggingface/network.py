@@ -1,4 +1,4 @@
-"""Forward passes of a causal language model, with logits only where they are wanted."""
+"""Forward passes of a causal language model, with logits only at selected positions."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -13,14 +13,14 @@ from eval_toolkit.errors import ModelError
 from eval_toolkit.models.huggingface.trees import Layout
 
 Part = Callable[[int, int], Any]
-"""Function that returns the logits of some of the positions that were read, in float32."""
+"""Function that returns the logits at selected positions, in float32."""
 
 
 class Network:
     """Module whose logits are computed at selected positions.
 
-    How this is done, and whether texts may share a row, depends on the module:
-    `eval_toolkit.models.huggingface.checks` tries what works and sets the attributes.
+    The method, and whether sequences may share a row, depend on the module:
+    `eval_toolkit.models.huggingface.checks` tests what works and sets the attributes.
     """
 
     def __init__(self, torch: ModuleType, module: Any, *, compiled: bool = False) -> None:
@@ -34,15 +34,15 @@ class Network:
         self.torch = torch
         self.module = module.eval()
         self.recurrent = bool(getattr(module, "_is_stateful", False))
-        """Whether a state takes the place of keys and values, so that texts cannot share one."""
+        """Whether the network has a recurrent state instead of keys and values."""
         base = module.base_model
         self.gathers = base is not module
         """Whether the vocabulary projection can be applied to hidden states directly."""
         self.trees = False
-        """Whether texts may share a row."""
+        """Whether sequences may share a row."""
         self.compiled = compiled
         self.slots = False
-        """Whether texts may be generated in slots of a static cache."""
+        """Whether generation may use slots of a static cache."""
         if compiled:
             base.compile(dynamic=True)
         self._base = base
@@ -52,7 +52,7 @@ class Network:
 
     @property
     def device(self) -> Any:
-        """Device of the inputs."""
+        """Device for the inputs."""
         return self.module.device
 
     @property
@@ -62,7 +62,7 @@ class Network:
         return len(set(map(str, parts.values()))) > 1
 
     def in_use(self) -> ExitStack:
-        """Return a context without gradients in which events and graphs are those of the device."""
+        """Return a context without gradients that makes the device current."""
         stack = ExitStack()
         stack.enter_context(self.torch.inference_mode())
         if self.device.type == "cuda":
@@ -71,11 +71,11 @@ class Network:
 
     @property
     def hides(self) -> float:
-        """Number that hides a token if added to its attention."""
+        """Value that masks a token if added to its attention score."""
         return float(self.torch.finfo(self.module.dtype).min)
 
     def to_device(self, array: NDArray[Any]) -> Any:
-        """Return an array on the device, without waiting for the device."""
+        """Copy an array to the device without waiting for it."""
         tensor = self.torch.from_numpy(array)
         if self.device.type == "cuda":
             tensor = tensor.pin_memory()
@@ -84,9 +84,10 @@ class Network:
     def read(
         self, ids: Any, at: Any, *, positions: Any = None, mask: Any = None, cache: Any = None
     ) -> Part:
-        """Read a batch and return the logits at flat indices ``at``.
+        """Process a batch and return the logits at flat indices ``at``.
 
-        Without a mask, rows are plain texts padded on the right, which never affects what precedes.
+        Without a mask, rows are plain sequences padded on the right, which never affects earlier
+        tokens.
         """
         named = {
             "input_ids": ids,
@@ -108,7 +109,7 @@ class Network:
         if self.head is None:
             logits = self.module(**accepted).logits.flatten(0, 1)[at]
         else:
-            # The module's own code goes on with the hidden states of these positions alone.
+            # The module's own code continues with only the hidden states at these positions.
             handle = self.head.register_forward_pre_hook(
                 lambda _, given: (given[0].flatten(0, 1)[at.to(given[0].device)][None],)
             )
@@ -119,15 +120,15 @@ class Network:
         return lambda start, stop: logits[start:stop].float()
 
     def run(self, **named: Any) -> Any:
-        """Return the output of the module for those of the arguments that it accepts."""
+        """Call the module with the arguments that it accepts."""
         return self.module(**_accepted(named, self._accepted))
 
     def mask(self, until: Any) -> Any:
-        """Return the additive mask in which each token is visible up to an index of its row."""
+        """Return the additive mask; each token is visible up to the index given for its row."""
         torch, width = self.torch, until.shape[1]
         index = torch.arange(width, device=until.device)
         seen = (index[:, None] >= index) & (index[:, None] <= until[:, None, :])
-        seen |= index[:, None] == index  # padding sees itself: a row of nothing would be NaN
+        seen |= index[:, None] == index  # padding attends to itself: an empty row would be NaN
         blank = torch.zeros(seen.shape, dtype=self.module.dtype, device=until.device)
         return blank.masked_fill_(~seen, self.hides)[:, None]
 
@@ -142,11 +143,11 @@ def _accepted(named: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
 
 
 class Batch:
-    """Layouts as rows of tensors on the device."""
+    """Layouts as rows of device tensors."""
 
     def __init__(self, network: Network, layouts: Sequence[Layout], *, chains: bool) -> None:
         width = max(len(one.ids) for one in layouts)
-        width += -width % (16 if network.device.type == "cuda" else 1)  # as kernels like it
+        width += -width % (16 if network.device.type == "cuda" else 1)  # faster kernels
         table = np.zeros((3, len(layouts), width), dtype=np.int64)
         table[2] = -1
         for row, one in enumerate(layouts):

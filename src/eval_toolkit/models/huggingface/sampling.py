@@ -1,18 +1,19 @@
-"""Choice of the next tokens, on the device and independently per row."""
+"""Sampling of next tokens, on the device and independently per row."""
 
 from types import ModuleType
 from typing import Any
 
 GREEDY, FREE, NUCLEUS = 0, 1, 2
-"""What a batch of rows needs: no draws, draws from all tokens, or also from a nucleus."""
+"""Sampling mode of a batch: greedy, from all tokens, or from a nucleus."""
 
 
 def choose(torch: ModuleType, logits: Any, settings: tuple[Any, Any, Any], kind: int) -> Any:
     """Return the next token of each row.
 
-    ``settings`` are the temperatures, the nuclei and a number in [0, 1) for each row, in float64. A
-    temperature of 0 takes the likeliest token. A draw takes the first token, in the order of the
-    vocabulary or of the nucleus, at which the cumulative probability exceeds the number.
+    ``settings`` are the temperature, the nucleus probability and a random number in [0, 1) for each
+    row, in float64. A temperature of 0 selects the most likely token. A draw selects the first
+    token, in the order of the vocabulary or of the nucleus, at which the cumulative probability
+    exceeds the number.
     """
     likeliest = logits.argmax(1)
     if kind == GREEDY:
@@ -38,7 +39,7 @@ def _free(torch: ModuleType, weights: Any, numbers: Any) -> Any:
 
 
 def _nucleus(torch: ModuleType, weights: Any, nuclei: Any, numbers: Any) -> Any:
-    """Draw from the smallest set of tokens whose probability reaches the nucleus."""
+    """Draw from the smallest set of tokens whose total probability reaches the nucleus."""
     ordered, order = weights.sort(dim=1, descending=True, stable=True)
     shares = ordered.cumsum(1)
     last = torch.searchsorted(shares, nuclei * shares[:, -1:])

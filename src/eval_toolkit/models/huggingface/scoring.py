@@ -1,4 +1,4 @@
-"""Log-likelihoods of continuations; contexts and what they share are read once."""
+"""Log-likelihoods of continuations; contexts and shared prefixes are processed once."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,25 +13,25 @@ from eval_toolkit.models.huggingface.network import Batch, Network, Part
 from eval_toolkit.models.huggingface.trees import Leaf, Tokens, Tree, batches, layout, plan
 
 _POSITIONS_AT_ONCE = 512
-"""Positions whose logits are in memory at once, at least."""
+"""Minimum number of positions whose logits are in memory at the same time."""
 _AHEAD = 2
-"""Batches that a GPU is given before the results of the first are read."""
+"""Number of batches queued on a GPU before the first results are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Scores of the tokens of some continuations."""
+    """Token scores of some continuations."""
 
     owners: Tokens
-    """Number of the continuation of each token."""
+    """Index of each token's continuation."""
     logprobs: NDArray[np.float32]
     greedy: NDArray[np.bool_]
-    """Whether the token is the likeliest one."""
+    """Whether the token is the most likely one."""
 
 
 @dataclass(slots=True)
 class _Flight:
-    """Results on their way from the device."""
+    """Results being copied from the device."""
 
     owners: Tokens
     numbers: Any
@@ -47,7 +47,7 @@ class _Flight:
 
 @dataclass(slots=True)
 class Scoring:
-    """Scoring of leaves with a network, in batches that fit into memory."""
+    """Scoring of leaves in batches that fit into memory."""
 
     network: Network
     budget: Budget
@@ -58,7 +58,7 @@ class Scoring:
     _flights: deque[_Flight] = field(default_factory=deque)
 
     def run(self, leaves: Sequence[Leaf], abandoned: Callable[[], bool]) -> None:
-        """Score all leaves; a failure affects only those that cause it."""
+        """Score all leaves; a failure affects only the leaves that cause it."""
         trees = plan(leaves, self.budget.limits(trees=self.network.trees))
         waiting = deque(self._batches(trees))
         while waiting and not abandoned():
@@ -78,7 +78,7 @@ class Scoring:
         return batches(trees, self.budget.tokens, self.budget.rows)
 
     def _parts(self, batch: Sequence[Tree], error: Exception) -> Sequence[list[Tree]]:
-        """Return the halves of a failed batch; a single text has none and fails."""
+        """Return the halves of a failed batch; a single sequence fails."""
         if len(batch) > 1:
             at = len(batch) // 2
             return [list(batch[:at]), list(batch[at:])]
@@ -90,7 +90,7 @@ class Scoring:
     def _shrunk(
         self, failed: Sequence[Tree], waiting: Iterable[Sequence[Tree]]
     ) -> deque[list[Tree]]:
-        """Return the waiting batches in sizes that memory allows."""
+        """Yield the waiting batches, in sizes that fit into memory."""
         self.network.torch.cuda.empty_cache()
         if len(failed) > 1 or failed[0].halves():
             self.budget.shrink_tokens(len(failed) * max(tree.size for tree in failed))
@@ -98,7 +98,7 @@ class Scoring:
         return deque(self._batches(sorted(trees, key=lambda tree: -tree.size)))
 
     def _launch(self, trees: Sequence[Tree]) -> None:
-        """Read a batch; on a GPU, its results arrive later."""
+        """Process a batch; on a GPU, its results arrive later."""
         network, torch = self.network, self.network.torch
         layouts = [layout(tree) for tree in trees]
         batch = Batch(network, layouts, chains=trees[0].is_chain)
@@ -118,7 +118,7 @@ class Scoring:
         self._flights.append(_sent(torch, owners[order], numbers))
 
     def _looked_up(self, part: Part, n_reads: int, pairs: NDArray[np.int64]) -> Any:
-        """Return the log-probability of each target after its read, and whether it is likeliest."""
+        """Return the log-probability of each target, and whether it is the most likely token."""
         network, torch = self.network, self.network.torch
         which, targets = network.to_device(pairs)
         numbers = torch.empty(pairs.shape, dtype=torch.float32, device=targets.device)
@@ -134,7 +134,7 @@ class Scoring:
 
 
 def _sent(torch: Any, owners: Tokens, numbers: Any) -> _Flight:
-    """Start to copy results to the host."""
+    """Start copying results to the host."""
     if numbers.device.type != "cuda":
         return _Flight(owners, numbers.cpu(), None)
     host = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)

@@ -1,7 +1,7 @@
-"""Slots for texts in progress: a static cache of keys and values, one place per text.
+"""Slots for sequences in progress: a static key-value cache with one slot per sequence.
 
-A token is written at the column of its position. Everything a step needs lives on the device, so
-that steps follow each other without waiting, and on a GPU are replayed as graphs.
+A token is written to the column of its position. All inputs of a step are on the device, so that
+steps run without waiting and can be replayed as graphs on a GPU.
 """
 
 from collections.abc import Sequence
@@ -14,18 +14,18 @@ from eval_toolkit.models.huggingface.sampling import choose
 from eval_toolkit.models.huggingface.trees import Leaf, Limits, Tokens, batches, layout, plan
 
 COLUMNS = 128
-"""Columns of the cache are used in multiples of this number."""
+"""Cache columns are used in multiples of this number."""
 
 
 class _Layer:
-    """Keys and values of one layer; allocated when the first ones arrive."""
+    """Keys and values of one layer, allocated on first use."""
 
     def __init__(self, slots: "Slots") -> None:
         self.slots = slots
         self.stores: tuple[Any, Any] | None = None
 
     def fill(self, new: Sequence[Any], index: Any, places: Any) -> None:
-        """Copy the keys and values of texts from the rows that were read."""
+        """Copy the keys and values of sequences from the processed rows."""
         if self.stores is None:
             self.stores = tuple(
                 one.new_zeros(self.slots.n, one.shape[1], self.slots.length, one.shape[3])
@@ -37,7 +37,7 @@ class _Layer:
             store[places.to(one.device), :, : index.shape[1]] = flat.transpose(1, 2)
 
     def write(self, new: Sequence[Any]) -> list[Any]:
-        """Store one token of every text, and return the columns in use."""
+        """Store one token per sequence, and return the columns in use."""
         assert self.stores is not None  # noqa: S101
         for store, one in zip(self.stores, new, strict=True):
             at = self.slots.rows.to(one.device), self.slots.positions.to(one.device)
@@ -67,7 +67,7 @@ def _cache(layers: Sequence[_Layer]) -> Any:
 
 
 class Slots:
-    """Texts in progress: the last token of each, its position, and how the next one is drawn."""
+    """Sequences in progress: last token, its position, and sampling settings of each."""
 
     def __init__(self, network: Network, n: int, length: int, n_numbers: int = 1) -> None:
         torch, device = network.torch, network.device
@@ -94,7 +94,7 @@ class Slots:
         limits: Limits,
         max_tokens: int = 2**31,
     ) -> list[Any]:
-        """Read prompts into slots, each shared prefix once; return the logits after each."""
+        """Process prompts into slots, shared prefixes once; return the logits after each prompt."""
         found: dict[int, Any] = {}
         leaves = [Leaf(prompt, (), (at,)) for at, prompt in enumerate(prompts)]
         for group in batches(plan(leaves, limits), max_tokens, 2**31):
@@ -106,7 +106,7 @@ class Slots:
     def order(
         self, places: Any, settings: Sequence[tuple[float, float]], numbers: Sequence[Any]
     ) -> None:
-        """Set how the tokens of some slots are drawn: temperature, nucleus and random numbers."""
+        """Set the sampling settings of some slots: temperature, nucleus and random numbers."""
         network, wide = self.network, np.float32 if self.heats.itemsize == 4 else np.float64
         table = np.zeros((len(numbers), self.numbers.shape[1]), dtype=wide)
         for row, own in enumerate(numbers):
@@ -141,7 +141,7 @@ class Slots:
         return part(0, len(paths))
 
     def logits(self, width: int) -> Any:
-        """Read the last token of every text, and return the logits after it.
+        """Process the last token of every sequence, and return the logits after it.
 
         ``width`` is the number of columns to attend to: more than any position in use.
         """
@@ -160,12 +160,12 @@ class Slots:
         return part(0, self.n)
 
     def step(self, width: int, kind: int) -> None:
-        """Read the last token of every text and choose the next one."""
+        """Process the last token of every sequence and select the next one."""
         self.tokens.copy_(self.chosen(self.logits(width), self.rows, kind))
-        self.positions.add_(1).clamp_(max=self._last)  # finished texts go nowhere
+        self.positions.add_(1).clamp_(max=self._last)  # finished sequences stay in place
 
     def chosen(self, logits: Any, rows: Any, kind: int) -> Any:
-        """Return the next token of some texts, which uses up a number of each."""
+        """Return the next token of some sequences, each consuming one random number."""
         at = self.drawn[rows].clamp(max=self.numbers.shape[1] - 1)
         settings = self.heats[rows], self.nuclei[rows], self.numbers[rows, at]
         tokens = choose(self.network.torch, logits, settings, kind)

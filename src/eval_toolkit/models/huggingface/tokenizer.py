@@ -11,7 +11,7 @@ from eval_toolkit.errors import ModelError
 from eval_toolkit.models.messages import Message, Role
 
 _INNER_SPACE = re.compile("[A-Za-z][ \u0120\u2581]")
-"""A letter and a space, as vocabularies spell it."""
+"""A letter followed by a space, in any vocabulary's spelling."""
 
 
 class HubTokenizer:
@@ -32,13 +32,13 @@ class HubTokenizer:
 
     @property
     def eos(self) -> int | None:
-        """End-of-text token, if there is one."""
+        """End-of-text token, if any."""
         eos: int | None = self._tokenizer.eos_token_id
         return eos
 
     @property
     def chat_template(self) -> str | None:
-        """The given chat template, or else that of the tokenizer."""
+        """Given chat template, or else the tokenizer's."""
         own = self._given_template or self._tokenizer.chat_template
         if isinstance(own, dict):  # templates by name
             own = own.get("default")
@@ -50,11 +50,11 @@ class HubTokenizer:
         return self.chat_template is not None
 
     def encode(self, text: str, *, control: bool) -> list[int]:
-        """Return the ids of a text without special tokens."""
+        """Return the token ids of a string, without special tokens."""
         return self.encode_all([text], control=control)[0]
 
     def encode_all(self, texts: Sequence[str], *, control: bool) -> list[list[int]]:
-        """Return the ids of several texts without special tokens."""
+        """Return the token ids of several strings, without special tokens."""
         if not any(texts):
             return [[] for _ in texts]
         with self._lock:
@@ -70,19 +70,19 @@ class HubTokenizer:
 
     @cached_property
     def parts_words(self) -> bool:
-        """Whether no token contains a letter and then a space, so that words are read apart."""
+        """Whether words are encoded separately: no token spans a letter and a following space."""
         if not getattr(self._tokenizer, "is_fast", False):
             return False
         added = self._tokenizer.get_added_vocab()
         return not any(map(_INNER_SPACE.search, [*self._tokenizer.get_vocab(), *added]))
 
     def mentions_control(self, text: str) -> bool:
-        """Return whether a text may contain a control token."""
+        """Return whether a string may contain a control token."""
         return self._control is None or self._control.search(text) is not None
 
     @cached_property
     def _control(self) -> re.Pattern[str] | None:
-        """Pattern of the control tokens; None if they are not found by their spelling."""
+        """Pattern for the control tokens; None if their spelling does not identify them."""
         added = getattr(self._tokenizer, "added_tokens_decoder", None)
         if not getattr(self._tokenizer, "is_fast", False) or added is None:
             return None
@@ -105,7 +105,7 @@ class HubTokenizer:
         return text
 
     def stop_tokens(self, stops: Sequence[str]) -> frozenset[int]:
-        """Return the special tokens among stop strings, which do not appear in text."""
+        """Return the special tokens among the stop strings, which do not appear in decoded text."""
         ids = {self._tokenizer.convert_tokens_to_ids(stop) for stop in stops}
         return self._special & ids
 

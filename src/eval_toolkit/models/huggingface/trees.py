@@ -1,4 +1,4 @@
-"""Texts arranged as trees of tokens, so that every shared prefix is read once.
+"""Sequences arranged as token trees, so that each shared prefix is processed once.
 
 A tree is one row of a batch. Its tokens are stored depth first, so that the descendants of a token
 are contiguous: a token is visible from its own index up to the last index of its subtree.
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 Tokens = NDArray[np.int32]
 
 _GROUP = 2048
-"""Tokens of a row with several contexts, unless the contexts themselves are longer."""
+"""Maximum number of tokens in a row with several contexts, unless one context is longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """Nonempty context with the continuations to score, and the numbers of these continuations."""
+    """Nonempty context with the continuations to score and their indices."""
 
     context: Tokens
     branches: Sequence[Tokens]
@@ -27,17 +27,17 @@ class Leaf:
 
     @property
     def size(self) -> int:
-        """Number of tokens that are read; the last token of a continuation never is."""
+        """Number of tokens processed, which excludes the last token of each continuation."""
         return len(self.context) + sum(map(len, self.branches)) - len(self.branches)
 
     def cut(self, start: int, stop: int) -> "Leaf":
-        """Return the leaf with some of its continuations."""
+        """Return the leaf with a subset of its continuations."""
         return Leaf(self.context, self.branches[start:stop], self.owners[start:stop])
 
 
 @dataclass(slots=True)
 class Tree:
-    """Leaves of one row, and how many tokens each shares with the one before it."""
+    """Leaves of one row, and the number of tokens each shares with the previous one."""
 
     leaves: list[Leaf]
     shared: list[int]
@@ -45,11 +45,11 @@ class Tree:
 
     @property
     def is_chain(self) -> bool:
-        """Whether every token is visible to all later ones, as in a plain text."""
+        """Whether every token is visible to all later tokens, as in a plain sequence."""
         return len(self.leaves) == 1 and sum(len(b) > 1 for b in self.leaves[0].branches) <= 1
 
     def halves(self) -> "list[Tree]":
-        """Return two smaller trees, or nothing if there is a single text."""
+        """Return two smaller trees, or nothing if the tree is a single sequence."""
         if len(self.leaves) > 1:
             at = len(self.leaves) // 2
             return [_tree(self.leaves[:at]), _tree(self.leaves[at:])]
@@ -61,14 +61,14 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Sizes of trees."""
+    """Size limits of trees."""
 
     tokens: int
-    """Maximum size of a tree that is not a chain; 0 to read every text in a row of its own."""
+    """Maximum size of a tree that is not a chain; 0 to give each sequence its own row."""
     leaves: int
     """Maximum number of leaves."""
     exchange: float
-    """Pairs of tokens whose attention costs as much as one token costs in the other layers."""
+    """Number of token pairs whose attention costs as much as one token in the other layers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +80,18 @@ class Layout:
     until: Tokens
     """Last index at which each token is visible."""
     reads: Tokens
-    """Indices after which a token is predicted."""
+    """Indices of the tokens after which a token is predicted."""
     targets: Tokens
     """Predicted tokens; as long as ``reads``."""
     owners: Tokens
-    """Numbers of the continuations that the targets belong to."""
+    """Index of each target's continuation."""
     paths: list[Tokens]
-    """Indices of the context of each leaf."""
+    """Indices of each leaf's context."""
 
 
 @dataclass(slots=True)
 class _Writer:
-    """Layout in progress."""
+    """Layout under construction."""
 
     n: int = 0
     ids: list[Tokens] = field(default_factory=list)
@@ -99,7 +99,7 @@ class _Writer:
     reads: list[Tokens] = field(default_factory=list)
 
     def add(self, tokens: Tokens, depth: int) -> Tokens:
-        """Add tokens whose first has a given position, and return their indices."""
+        """Add tokens starting at a given position, and return their indices."""
         indices = np.arange(self.n, self.n + len(tokens), dtype=np.int32)
         self.ids.append(tokens)
         self.positions.append(np.arange(depth, depth + len(tokens), dtype=np.int32))
@@ -151,7 +151,7 @@ def plan(leaves: Sequence[Leaf], limits: Limits) -> list[Tree]:
     if limits.tokens < 1:
         return _sorted([_tree([part]) for leaf in leaves for part in _apart(leaf)])
     parts = [part for leaf in leaves for part in _fitting(leaf, limits.tokens)]
-    # Big-endian bytes sort as the tokens do.
+    # Big-endian bytes sort in the order of the tokens.
     parts.sort(key=lambda part: part.context.astype(">u4").tobytes())
     trees: list[Tree] = []
     for part in parts:
@@ -172,7 +172,7 @@ def _sorted(trees: list[Tree]) -> list[Tree]:
 
 
 def _joins(size: int, more: int, shared: int, limits: Limits) -> bool:
-    """Return whether a text costs less in a tree, where it attends to all, than in its own row."""
+    """Return whether a sequence costs less in a shared tree than in its own row."""
     together = size + more - shared
     if together > min(limits.tokens, max(_GROUP, 2 * more)):
         return False
@@ -193,7 +193,7 @@ def _common(first: Tokens, second: Tokens) -> int:
 
 
 def _apart(leaf: Leaf) -> list[Leaf]:
-    """Return a leaf for every continuation; those of one token share a row."""
+    """Return a leaf per continuation; single-token continuations share a row."""
     if len(leaf.branches) < 2:
         return [leaf]
     single = [at for at, branch in enumerate(leaf.branches) if len(branch) == 1]
@@ -205,7 +205,7 @@ def _apart(leaf: Leaf) -> list[Leaf]:
 
 
 def _fitting(leaf: Leaf, limit: int) -> Iterator[Leaf]:
-    """Yield a leaf in parts of at most ``limit`` tokens; a single continuation may be longer."""
+    """Split a leaf into parts of at most ``limit`` tokens; a single continuation may be longer."""
     if leaf.size <= limit or len(leaf.branches) < 2:
         yield leaf
         return
@@ -219,7 +219,7 @@ def _fitting(leaf: Leaf, limit: int) -> Iterator[Leaf]:
 
 
 def batches(trees: Sequence[Tree], max_tokens: int, max_leaves: int) -> Iterator[list[Tree]]:
-    """Yield trees in batches of at most ``max_tokens`` with padding; chains apart from others."""
+    """Yield batches of at most ``max_tokens`` with padding, with chains in separate batches."""
     for chains in (True, False):
         batch: list[Tree] = []
         n_leaves = 0

@@ -1,4 +1,4 @@
-"""Models of vLLM and SGLang, which batch requests and use several GPUs, in this process."""
+"""In-process models in vLLM and SGLang, which batch requests and support several GPUs."""
 
 from eval_toolkit.models.in_process.sglang import SglangModel
 from eval_toolkit.models.in_process.vllm import VllmModel

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own."""
+"""Event loop in its own thread."""
 
 import asyncio
 import threading
@@ -11,7 +11,7 @@ AnswerT = TypeVar("AnswerT")
 class LoopThread:
     """Event loop in a daemon thread, started on first use.
 
-    An engine belongs to the loop in which it was started, but its callers come from several.
+    An engine is tied to the loop in which it was started, but is called from several loops.
     """
 
     def __init__(self) -> None:

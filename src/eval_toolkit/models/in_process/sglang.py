@@ -15,20 +15,20 @@ class SglangModel(EngineModel):
     Parameters
     ----------
     name_or_path : str
-        Folder, or name on the hub.
+        Folder, or name on the Hugging Face Hub.
     revision : str, optional
-        Branch, tag or commit on the hub. The resolved commit is loaded and recorded.
+        Branch, tag or commit on the Hub. The resolved commit is loaded and recorded.
     dtype : str, default "auto"
-        Data type of weights and activations, as named by SGLang.
+        Data type of weights and activations, in SGLang's notation.
     context_length : int, optional
-        Maximum number of tokens of prompt and answer; by default that of the model.
+        Maximum number of prompt and answer tokens together; by default the model's limit.
     chat_template : str, optional
-        Jinja template that replaces that of the tokenizer.
+        Jinja chat template that replaces the tokenizer's.
     trust_remote_code : bool, default False
-        Whether to run code that comes with the model.
+        Whether to run code shipped with the model.
     engine : mapping, optional
-        Further keywords of SGLang's ``Engine``, e.g. ``{"mem_fraction_static": 0.8}``.
-    tokenizer : object of transformers, optional
+        Additional keyword arguments for SGLang's ``Engine``, e.g. ``{"mem_fraction_static": 0.8}``.
+    tokenizer : transformers tokenizer, optional
         Loaded tokenizer.
     tensor_parallel_size : int, default 1
         Number of GPUs that share the weights of one replica.
@@ -37,14 +37,14 @@ class SglangModel(EngineModel):
     concurrency : int, default 256
         Number of requests in flight.
     max_tokens : int, default 256
-        Maximum number of tokens of an answer if the request has no limit.
+        Maximum number of tokens in an answer if the request sets no limit.
 
     Notes
     -----
-    SGLang computes many requests in one batch; the last digits of log-likelihoods depend on it. It
-    heeds the seeds of requests only with ``engine={"enable_deterministic_inference": True}``.
-    SGLang stops its engine when the program exits, and with it every child process of the program;
-    for the same reason, nothing stops it earlier. Use one such model per process.
+    SGLang computes many requests in one batch; the last digits of log-likelihoods depend on it.
+    Request seeds take effect only with ``engine={"enable_deterministic_inference": True}``. When
+    the program exits, SGLang stops its engine and kills all child processes of the program;
+    therefore the engine is never stopped earlier. Use one such model per process.
 
     Examples
     --------
@@ -102,21 +102,21 @@ class SglangModel(EngineModel):
         return [(float(numbers[token]), token == best) for token in tokens]
 
     async def _last_tokens(self, engine: Any, ids: list[int], n: int) -> list[Score]:
-        # The first entry is the token before, which has no number; the prefix cache serves it.
+        # The first entry is the preceding, cached token, which has no probability.
         facts = await self._facts(engine, ids, logprob_start_len=len(ids) - n - 1)
         rows, best = facts["input_token_logprobs"][1:], facts["input_top_logprobs"][1:]
         if len(rows) != n or len(best) != n:
             raise ModelError(
-                f"sglang returned the probabilities of {len(rows)} of {n} tokens", kind="garbled"
+                f"sglang returned probabilities for {len(rows)} of {n} tokens", kind="garbled"
             )
-        # Ids in `rows` are not compared: SGLang shows the last one of the vocabulary as 0.
+        # Ids in `rows` are not compared: SGLang reports the last id of the vocabulary as 0.
         return [
             (float(row[0]), top[0][1] == token)
             for row, top, token in zip(rows, best, ids[-n:], strict=True)
         ]
 
     async def _facts(self, engine: Any, ids: list[int], **wanted: Any) -> dict[str, Any]:
-        """Return what SGLang says of the probabilities of a prompt and one more token."""
+        """Return SGLang's probabilities for a prompt and one more token."""
         answer = await engine.async_generate(
             input_ids=ids,
             sampling_params={"max_new_tokens": 1, "temperature": 0.0},

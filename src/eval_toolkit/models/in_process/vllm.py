@@ -20,20 +20,21 @@ class VllmModel(EngineModel):
     Parameters
     ----------
     name_or_path : str
-        Folder, or name on the hub.
+        Folder, or name on the Hugging Face Hub.
     revision : str, optional
-        Branch, tag or commit on the hub. The resolved commit is loaded and recorded.
+        Branch, tag or commit on the Hub. The resolved commit is loaded and recorded.
     dtype : str, default "auto"
-        Data type of weights and activations, as named by vLLM.
+        Data type of weights and activations, in vLLM's notation.
     context_length : int, optional
-        Maximum number of tokens of prompt and answer; by default that of the model.
+        Maximum number of prompt and answer tokens together; by default the model's limit.
     chat_template : str, optional
-        Jinja template that replaces that of the tokenizer.
+        Jinja chat template that replaces the tokenizer's.
     trust_remote_code : bool, default False
-        Whether to run code that comes with the model.
+        Whether to run code shipped with the model.
     engine : mapping, optional
-        Further keywords of vLLM's ``AsyncEngineArgs``, e.g. ``{"gpu_memory_utilization": 0.8}``.
-    tokenizer : object of transformers, optional
+        Additional keyword arguments for vLLM's ``AsyncEngineArgs``, e.g.
+        ``{"gpu_memory_utilization": 0.8}``.
+    tokenizer : transformers tokenizer, optional
         Loaded tokenizer.
     tensor_parallel_size : int, default 1
         Number of GPUs that share the weights of one replica.
@@ -42,12 +43,12 @@ class VllmModel(EngineModel):
     concurrency : int, default 256
         Number of requests in flight.
     max_tokens : int, default 256
-        Maximum number of tokens of an answer if the request has no limit.
+        Maximum number of tokens in an answer if the request sets no limit.
 
     Notes
     -----
     vLLM computes many requests in one batch; the last digits of log-likelihoods depend on it.
-    Answers drawn with a temperature use the seed of the request. `aclose` frees the GPUs; the next
+    Sampled answers use the request's seed. `aclose` frees the GPUs; the next
     request starts the engine again.
 
     Examples
@@ -81,12 +82,12 @@ class VllmModel(EngineModel):
         if not self._pickled:
             options["load_format"] = "safetensors"
         arguments = vllm.AsyncEngineArgs(**{**options, **self.engine_options})
-        # Numbers of requests, which must differ among those in flight.
+        # Request numbers, which must be unique among requests in flight.
         self._numbers = count()
         # Scores are the model's own: before temperature, penalties and truncation.
         if getattr(arguments, "logprobs_mode", "raw_logprobs") != "raw_logprobs":
             raise ModelError(
-                "the option logprobs_mode of the engine must stay 'raw_logprobs'",
+                "the engine option logprobs_mode must be 'raw_logprobs'",
                 kind="bad_request",
             )
         return vllm.AsyncLLMEngine.from_engine_args(arguments)
@@ -149,14 +150,14 @@ class VllmModel(EngineModel):
         return [(float(found[token].logprob), token == best) for token in tokens]
 
     async def _last_tokens(self, engine: Any, ids: list[int], n: int) -> list[Score]:
-        # vLLM reads such a prompt without its prefix cache, which holds no probabilities.
+        # vLLM bypasses its prefix cache for such a prompt, since it stores no probabilities.
         output = await self._finished(
             engine, ids, max_tokens=1, temperature=0.0, prompt_logprobs=0, detokenize=False
         )
         rows = list(output.prompt_logprobs or ())
         if len(rows) != len(ids):
             raise ModelError(
-                f"vllm returned the probabilities of {len(rows)} of {len(ids)} tokens",
+                f"vllm returned probabilities for {len(rows)} of {len(ids)} tokens",
                 kind="garbled",
             )
         pairs = zip(ids[-n:], rows[-n:], strict=True)

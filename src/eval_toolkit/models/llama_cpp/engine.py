@@ -1,11 +1,11 @@
 """llama.cpp in this process: tokens, templates, completions and forced tokens.
 
-llama.cpp returns probabilities only of tokens that it generates and of the most likely others, so
-continuations are scored by forcing: tokens are generated one at a time with a logit bias that
-excludes all others, and one such step scores all choices that continue with one of the most likely
-tokens. Results vary by a tenth of a nat with the way a prompt is split into batches. Every request
-therefore starts with an empty cache and proceeds token by token, so that its results depend neither
-on previous requests nor on the order of its choices. With several slots, steps of concurrent
+llama.cpp returns probabilities only for generated tokens and the most likely alternatives, so
+continuations are scored by forcing: each token is generated with a logit bias that excludes all
+others, and one such step scores all choices that continue with one of the most likely tokens.
+Results vary by about 0.1 nats with the way a prompt is split into batches. Every request
+therefore starts with an empty cache and proceeds token by token, so that its results depend on
+neither previous requests nor the order of its choices. With several slots, steps of concurrent
 requests share batches, and results depend on them to the same degree.
 """
 
@@ -28,7 +28,7 @@ from eval_toolkit.models.messages import Message
 _FORCE = 1e6
 """Logit bias that exceeds any difference between two logits."""
 _LISTED = 200
-"""Number of most likely tokens listed with a forced one, which costs a tenth of the step."""
+"""Number of most likely tokens returned with a forced one, at a tenth of the step's cost."""
 
 
 def start_server(
@@ -42,7 +42,7 @@ def start_server(
     api_key: str | None = None,
     alias: str = "",
 ) -> Any:
-    """Return an xllamacpp server with a loaded file, listening on localhost."""
+    """Load a file and return an xllamacpp server, listening on localhost."""
     xllamacpp = require("xllamacpp", feature="llama.cpp", extra="llamacpp")
     if not path.is_file():
         raise ModelError(f"{path} is not a file", kind="not_found")
@@ -101,7 +101,7 @@ class Engine:
         return "tokenizer.chat_template" in read_metadata(self._path)
 
     def encode(self, text: str, *, control: bool) -> list[int]:
-        """Return the ids of a text without special tokens."""
+        """Return the token ids of a string, without special tokens."""
         return self._tokenize(whole_text(text), parse_special=control) if text else []
 
     def render(self, messages: Sequence[Message]) -> str:
@@ -121,9 +121,9 @@ class Engine:
     def scores(
         self, ids: Sequence[int], tokens: Sequence[int], *, slot: int = 0
     ) -> dict[int, tuple[float, bool]]:
-        """Return the log-probability of each token after ``ids``, and whether it is the most likely.
+        """Return the log-probability of each token after ``ids``, and whether it is most likely.
 
-        Cached tokens of ``ids`` are not processed again: call `prime` first.
+        Cached tokens of ``ids`` are not processed again; call `prime` first.
         """
         found: dict[int, tuple[float, bool]] = {}
         for token in tokens:
@@ -154,7 +154,7 @@ class Engine:
         }
 
     def prime(self, ids: Sequence[int], *, slot: int = 0) -> None:
-        """Read a prompt into an empty cache that further requests to the slot reuse."""
+        """Process a prompt into an empty cache, which later requests to the slot reuse."""
         self.complete(ids, max_tokens=1, temperature=0.0, id_slot=slot)
 
     def _probabilities(
@@ -174,7 +174,7 @@ class Engine:
 
     @cached_property
     def _whole_token(self) -> int:
-        """A token that is not part of a character."""
+        """Token that is not part of a character."""
         return self.encode("a", control=False)[0]
 
     @cached_property

@@ -37,24 +37,24 @@ class LlamaCppModel(LocalModel):
     name : str, optional
         Name; by default the file name without its suffix.
     n_ctx : int, default 4096
-        Maximum number of tokens of prompt and answer; 0 for the context length of training.
+        Maximum number of prompt and answer tokens together; 0 for the training context length.
     threads : int, default 1
-        Number of threads; may affect the last digits of results.
+        Number of threads, which may affect the last digits of results.
     gpu_layers : int, default 0
-        Number of layers on a GPU, if xllamacpp supports it.
+        Number of layers offloaded to a GPU, if xllamacpp supports it.
     max_tokens : int, default 256
-        Maximum number of tokens of an answer if the request has no limit.
+        Maximum number of tokens in an answer if the request sets no limit.
     slots : int, default 1
-        Number of requests processed at once; each slot has memory for ``n_ctx`` tokens.
+        Number of requests processed at the same time; each slot needs memory for ``n_ctx`` tokens.
 
     Notes
     -----
     With one slot, each request starts from an empty cache, so that equal requests have equal
-    answers. With more, requests share batches: on a GPU, or on a CPU with idle cores, this is
-    faster, but log-likelihoods then depend on concurrent requests, by some tenths of a nat with
+    answers. With several slots, requests share batches: this is faster on a GPU or on a CPU with
+    idle cores, but log-likelihoods then depend on concurrent requests, by some tenths of a nat with
     quantised weights. Log-likelihoods are computed by forcing tokens one by one; choices that
-    differ in one token are scored in one step. With quantised weights, the arithmetic of llama.cpp deviates from float32 by some tenths of a nat;
-    `EmbeddedModel` computes in float32.
+    differ in one token are scored in one step. With quantised weights, the arithmetic of llama.cpp
+    deviates from float32 by some tenths of a nat; `EmbeddedModel` computes in float32.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class LlamaCppModel(LocalModel):
         self._loading = threading.Lock()
         self._loaded: Engine | None = None
         self.slots = validation.integer(slots, "slots", low=1)
-        # One request per batch can be cancelled alone; a batch of few waits for its slowest.
+        # A batch of one request can be cancelled separately; larger batches wait for their slowest.
         most = 1 if self.slots == 1 else _PER_SLOT * self.slots
         self._batcher: Batcher[Request, Any] = Batcher(self._answer_all, max_batch=most)
 
@@ -103,7 +103,7 @@ class LlamaCppModel(LocalModel):
             "context_length": engine.n_ctx,
             "threads": self.threads,
             "gpu_layers": self.gpu_layers,
-            # absent by default, so that answers stored before there were slots are found
+            # omitted by default, so that answers stored before slots were added are found
             **({"slots": self.slots} if self.slots > 1 else {}),
             "max_tokens": self.max_tokens,
             "xllamacpp": require("xllamacpp", feature="llama.cpp", extra="llamacpp").__version__,
@@ -170,7 +170,7 @@ class LlamaCppModel(LocalModel):
             max_tokens=min(request.max_tokens or self.max_tokens, left),
             temperature=request.heat,
             top_p=1.0 if request.top_p is None else request.top_p,
-            samplers=["temperature", "top_p"],  # by default there are more, in another order
+            samplers=["temperature", "top_p"],  # the default has more samplers, in another order
             stop=[whole_text(stop) for stop in request.stop if stop],
             seed=draw_seed(request) % _SEEDS,
             id_slot=slot,

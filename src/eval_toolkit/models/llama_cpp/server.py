@@ -21,10 +21,10 @@ _CHILD = "from eval_toolkit.models.llama_cpp.server import _serve; _serve()"
 
 
 class LlamaCppServer:
-    """GGUF model behind a local OpenAI-compatible interface (extra ``llamacpp``).
+    """GGUF model served by a local OpenAI-compatible server (extra ``llamacpp``).
 
-    Context manager. The server runs in a separate process, and ends with the block, with `stop`, or
-    with this process, whichever comes first.
+    Context manager. The server runs in a separate process, and stops at the end of the block, on
+    `stop`, or when this process ends, whichever comes first.
 
     Parameters
     ----------
@@ -33,13 +33,13 @@ class LlamaCppServer:
     port : int, default 0
         Port; 0 chooses a free one.
     n_ctx : int, default 4096
-        Maximum number of tokens of prompt and answer, per slot.
+        Maximum number of prompt and answer tokens together, per slot.
     threads : int, default 1
         Number of threads.
     slots : int, default 1
-        Number of concurrent requests. With more than one, answers may depend on each other.
+        Number of concurrent requests. With several, answers may depend on each other.
     gpu_layers : int, default 0
-        Number of layers on a GPU, if xllamacpp supports it.
+        Number of layers offloaded to a GPU, if xllamacpp supports it.
     api_key : str, optional
         Key that clients must send; passed through a pipe, not on a command line.
     timeout_s : float, default 120.0
@@ -95,7 +95,7 @@ class LlamaCppServer:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the running server."""
+        """Process ID of the running server."""
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
@@ -155,7 +155,7 @@ class LlamaCppServer:
         raise ModelError(f"the server did not start: {last}", kind="not_found")
 
     def stop(self) -> None:
-        """Stop the process, by force if necessary; may be called repeatedly."""
+        """Stop the process, killing it if necessary; may be called repeatedly."""
         process, self._process, self.base_url = self._process, None, ""
         if process is None:
             return

@@ -1,4 +1,4 @@
-"""Addresses of servers."""
+"""Server addresses."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ _OPENAI_HOST = "api.openai.com"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Address of a server, from ``base_url``."""
+    """Server address from ``base_url``."""
 
     base: str
     root: str
-    """The address without its final ``/v1``, under which servers offer non-OpenAI paths."""
+    """Address without its final ``/v1``, where servers provide non-OpenAI paths."""
     host: str
     query: str = ""
     tries_v1: bool = True
@@ -26,7 +26,7 @@ class Address:
 
     @classmethod
     def read(cls, base_url: str) -> "Address":
-        """Parse an address; raise an error with an explanation if it is invalid."""
+        """Parse an address; raise `InvalidInputError` if it is invalid."""
         parts = _parts(base_url)
         if parts is None:
             shown = redact_secrets(base_url)
@@ -35,8 +35,8 @@ class Address:
             )
         if "@" in parts.netloc or redact_secrets(base_url) != base_url:
             raise InvalidInputError(
-                f"`base_url` for {parts.hostname} contains a password or a key; remove it and "
-                "name an environment variable with `api_key_env` or `headers_env`"
+                f"`base_url` for {parts.hostname} contains a password or key; remove it and "
+                "specify an environment variable with `api_key_env` or `headers_env`"
             )
         base = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         query = f"?{parts.query}" if parts.query else ""
@@ -44,12 +44,12 @@ class Address:
 
     @property
     def is_openai(self) -> bool:
-        """Whether this is OpenAI's own service."""
+        """Whether the address is OpenAI's own service."""
         return self.host == _OPENAI_HOST
 
     @property
     def is_openai_by_https(self) -> bool:
-        """Whether OpenAI's key may be sent there by default."""
+        """Whether OpenAI's key may be sent to this address by default."""
         return self.is_openai and self.base.startswith("https://")
 
     @property
@@ -63,12 +63,12 @@ class Address:
 
     @property
     def shown(self) -> str:
-        """Host, path and query, for messages and manifests."""
+        """Host, path and query, shown in messages and manifests."""
         return f"{self.base.partition('://')[2]}{self.query}"
 
     @property
     def below_v1(self) -> "Address | None":
-        """The address with ``/v1`` appended; None if the address has a path."""
+        """Address with ``/v1`` appended; None if it already has a path."""
         if urlsplit(self.base).path or not self.tries_v1:
             return None
         return replace(self, base=f"{self.base}/v1")
@@ -80,21 +80,21 @@ class Address:
 
 
 def addresses_of(base_url: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the addresses in ``base_url``, which must differ; the addresses are not parsed."""
+    """Return the unparsed addresses in ``base_url``, which must be distinct."""
     urls = (base_url,) if isinstance(base_url, str) else tuple(base_url)
     if not urls:
-        raise InvalidInputError("`base_url` is empty; it must contain an address")
+        raise InvalidInputError("`base_url` is empty; pass at least one URL")
     twice = next((url for url in urls if urls.count(url) > 1), None)
     if twice is not None:
-        raise InvalidInputError(f"`base_url` contains {redact_secrets(twice)} twice; omit one")
+        raise InvalidInputError(f"`base_url` contains {redact_secrets(twice)} twice; remove one")
     return urls
 
 
 def _parts(address: Any) -> SplitResult | None:
-    """Return the parts of an address; None if no request could be sent there."""
+    """Split an address into its parts; return None if it is not a valid HTTP URL."""
     try:
         parts = urlsplit(address)
         known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except (ValueError, AttributeError):  # no text; no IPv6 address or no port where there is one
+    except (ValueError, AttributeError):  # not a string, or an invalid IPv6 address or port
         return None
     return parts if known and len(address.split()) == 1 else None

@@ -1,4 +1,4 @@
-"""Conventions of a service besides its requests: keys, token counts, errors, streamed events."""
+"""Service conventions apart from requests: keys, token counts, errors, streamed events."""
 
 import os
 from collections.abc import Mapping
@@ -11,20 +11,21 @@ from eval_toolkit.models.openai_compatible.usage import Tokens, count, read_usag
 
 
 class Api:
-    """Conventions that an `Endpoint` follows, and the keys that it sends; here those of OpenAI.
+    """Conventions and keys used by an `Endpoint`; this class implements those of OpenAI.
 
-    Other services override what they do in another way.
+    Subclasses for other services override what differs.
 
     Parameters
     ----------
     key_env : str, optional
-        Environment variable with the key; it may be missing unless the server requires it.
+        Environment variable that contains the key; it may be unset unless the server requires a
+        key.
     headers_env : mapping of str to str
-        Environment variable of each further header.
+        Environment variable for each additional header.
     """
 
     kind = "openai"
-    """Kind of models, as in ``openai:NAME``."""
+    """Model kind, as in ``openai:NAME``."""
 
     def __init__(
         self, key_env: str | None = None, headers_env: Mapping[str, str] | None = None
@@ -34,7 +35,7 @@ class Api:
 
     @property
     def sent_along(self) -> str:
-        """Which keys are sent, for messages."""
+        """Description of the keys that are sent, used in messages."""
         keys = [self.key_env] if self.key_env and os.environ.get(self.key_env) else []
         keys += self.headers_env.values()
         return f"with the key in {' and '.join(keys)}" if keys else "without a key"
@@ -43,12 +44,12 @@ class Api:
     def key_hint(self) -> str:
         """Advice if the server requires a key."""
         if self.key_env is None:
-            return "set `api_key_env` to the environment variable with the key"
+            return "set `api_key_env` to the environment variable that contains the key"
         there = "is set" if os.environ.get(self.key_env) else "is not set"
         return f"the environment variable {self.key_env} {there}"
 
     def headers(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Return the headers, and which of their values are secrets."""
+        """Return the headers and the secrets among their values."""
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         secrets = []
         if self.key_env and (key := os.environ.get(self.key_env, "").strip()):
@@ -58,8 +59,7 @@ class Api:
             value = os.environ.get(variable, "").strip()
             if not value:
                 raise ModelError(
-                    f"the header {name} comes from the environment variable {variable}, "
-                    "which is not set",
+                    f"the environment variable {variable} for the header {name} is not set",
                     kind="auth",
                 )
             headers[name] = value
@@ -67,29 +67,29 @@ class Api:
         return headers, tuple(secrets)
 
     def key_headers(self, key: str) -> dict[str, str]:
-        """Return the headers with the key."""
+        """Return the headers that contain the key."""
         return {"Authorization": f"Bearer {key}"}
 
     def signed(self, method: str, url: str, body: bytes) -> dict[str, str]:
-        """Return further headers that sign one request."""
+        """Return the additional headers that sign a request."""
         return {}
 
     def tokens(self, payload: Mapping[str, Any]) -> Tokens:
-        """Return the tokens of the whole prompt and of the answer with its reasoning."""
+        """Return the token counts of the whole prompt and of the answer, including reasoning."""
         return read_usage(payload)
 
     def is_error(self, payload: Mapping[str, Any]) -> bool:
-        """Return whether an answer with status 200 or an event is an error."""
+        """Return whether an event, or an answer with status 200, is an error."""
         return bool(payload.get("error")) and "choices" not in payload
 
     def corrected(
         self, error: EndpointError, headers: Mapping[str, str], body: bytes
     ) -> EndpointError:
-        """Return an error with what only this service says in the headers and the body."""
+        """Add service-specific details from the headers and body to an error."""
         return error
 
     def events(self) -> Events:
-        """Return an object that puts a streamed answer together."""
+        """Return an object that assembles a streamed answer."""
         return ChatEvents()
 
 

@@ -1,4 +1,4 @@
-"""`BatchModel`: a model whose requests are sent in files, answered later and at a lower price."""
+"""`BatchModel`: a model queried through a batch API, slower but at a lower price."""
 
 import asyncio
 import hashlib
@@ -29,10 +29,10 @@ from eval_toolkit.models.runner.lines import parsed_line
 from eval_toolkit.models.servers import the_server
 
 BATCHES = "batches.jsonl"
-"""File in a run folder that says which requests are in which batch."""
+"""File in a run folder that records which requests are in which batch."""
 _MOST_REQUESTS = 50_000
 _MOST_BYTES = 100_000_000
-"""Size of one file of requests; services take 200 MB."""
+"""Maximum size of a request file; services accept 200 MB."""
 _GATHER_S = 0.05
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 _OVER = ("completed", "expired", "cancelled", "failed", "not known")
@@ -41,28 +41,29 @@ _PASSED_ON = (
     *("served", "token_counts"),
 )
 _BUSY = "token_limit_exceeded"
-"""Reason why a batch is not taken while others are under way."""
+"""Error code for a batch rejected because others are in progress."""
 
 
 class BatchModel:
-    """Model whose requests are sent together, in files of a batch interface as that of OpenAI.
+    """Model whose requests are sent in files to an OpenAI-style batch API.
 
-    Requests that are made at the same time are uploaded, submitted and waited for, usually for
-    minutes or hours. What was submitted is noted in a file, so that after an interruption the same
-    requests collect the same batches and none is paid for twice. Requests that fail in passing, or
-    expire, are submitted again.
+    Concurrent requests are uploaded and submitted together; completion usually takes minutes or
+    hours. Submitted batches are recorded in a file, so that after an interruption the same requests
+    collect the same batches and none is paid for twice. Requests that expire or fail with a
+    transient error are submitted again.
 
     Parameters
     ----------
     model : OpenAICompatible
         Model to query; its server must have the endpoints ``/files`` and ``/batches``.
     path : path
-        File that says which requests are in which batch; without texts and keys.
+        File that records which requests are in which batch; it contains no prompts, answers or
+        keys.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the model is of another kind, streams its answers, or has a limit on its cost.
+        If the model is not an `OpenAICompatible` model, streams its answers, or has a cost limit.
 
     Examples
     --------
@@ -77,17 +78,17 @@ class BatchModel:
     def __init__(self, model: Any, path: str | Path) -> None:
         if not isinstance(model, OpenAICompatible):
             raise InvalidTypeError(
-                f"batches are for models openai:NAME, not {type(model).__name__}; remove --batch"
+                f"batches require an openai:NAME model, not {type(model).__name__}; remove --batch"
             )
         if not isinstance(model.base_url, str):
             raise InvalidInputError("batches are sent to one server; pass one `base_url`")
         if model.streams:
-            raise InvalidInputError("answers of batches are not streamed; remove stream=true")
+            raise InvalidInputError("batch answers cannot be streamed; remove stream=true")
         server = the_server()
         if server.spending is not None:
             raise InvalidInputError(
-                "the cost of a batch is known at its end alone; remove --max-cost and "
-                "--max-tokens-total, or --batch"
+                "the cost of a batch is known only after it finishes; remove either --batch, "
+                "or both --max-cost and --max-tokens-total"
             )
         self._model = model
         self._endpoint = model._endpoint
@@ -116,15 +117,16 @@ class BatchModel:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
-        """Return the answer, once its batch is complete."""
+        """Return the answer when its batch is complete."""
         digest = request_hash(request, self._identity)
         self._n_equal[digest] += 1
         return await self._answer(request, f"{digest} {self._n_equal[digest]}")
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
-        """Raise `ModelError` of kind "unsupported": batches answer by text."""
+        """Raise `ModelError` with kind "unsupported": batches only generate text."""
         raise ModelError(
-            f"{self.name}: batches have no log-likelihoods; remove --batch", kind="unsupported"
+            f"{self.name}: batches do not support log-likelihoods; remove --batch",
+            kind="unsupported",
         )
 
     async def answer_at(self, request: Request, place: Place | None = None) -> Any:
@@ -137,7 +139,7 @@ class BatchModel:
         return await self._answer(request, f"{request_hash(request, self._identity)} {where}")
 
     async def aclose(self) -> None:
-        """Stop waiting, and close the connections; batches go on at the server."""
+        """Stop waiting and close the connections; the server continues its batches."""
         task, self._task = self._task, None
         if task is not None and task.get_loop() is asyncio.get_running_loop():
             task.cancel()
@@ -157,7 +159,7 @@ class BatchModel:
             self._waiting.pop(custom_id, None)
 
     async def _work(self) -> None:
-        """Submit and collect until no request waits; a failure is that of all of them."""
+        """Submit and collect until no request waits; a failure fails all waiting requests."""
         n, pause = 0, _FIRST_PAUSE_S
         try:
             while n != len(self._waiting):  # until no more come
@@ -169,7 +171,7 @@ class BatchModel:
                 if not any(ended):
                     await asyncio.sleep(pause)
                     pause = min(1.5 * pause, _LONGEST_PAUSE_S)
-                await asyncio.sleep(0)  # for those whose answers arrived
+                await asyncio.sleep(0)  # lets tasks whose answers arrived run
         except Exception as error:
             for call in list(self._waiting.values()):
                 if not call.future.done():
@@ -184,7 +186,7 @@ class BatchModel:
         return found
 
     async def _submit(self) -> None:
-        """Submit the requests that are in no file, and the files that are in no batch."""
+        """Submit requests that are not in a file yet, and files that are not in a batch yet."""
         begun = {self._log.file_of[one] for one in self._waiting if one in self._log.file_of}
         fresh = [
             one
@@ -199,7 +201,7 @@ class BatchModel:
             await self._begin(file, is_new=False)
 
     def _files(self, ids: Iterable[str]) -> Iterator[tuple[list[str], str, bytes]]:
-        """Yield the requests, the path and the content of each file to upload."""
+        """Yield each file to upload: its requests, path and content."""
         by_path: dict[str, list[tuple[str, bytes]]] = {}
         for custom_id in ids:
             path, body, *_ = self._waiting[custom_id].prepared
@@ -246,15 +248,15 @@ class BatchModel:
                 if not error.retryable or tries == self._endpoint.max_tries:
                     raise
                 await asyncio.sleep(getattr(error, "wait_s", None) or _FIRST_PAUSE_S)
-                batch = await self._find(file)  # it may have been taken all the same
+                batch = await self._find(file)  # it may have been accepted nonetheless
         self._log.append({"file": file, "batch": batch})
         self._tell(
             f"{self.name}: {n_requests} requests are in the batch {batch}; if this command ends "
-            "before it is answered, the same command collects it"
+            "before the batch does, run it again to collect the answers"
         )
 
     async def _find(self, file: str) -> str | None:
-        """Return the batch of a file, or None."""
+        """Return the batch created from a file, or None."""
         after, more = "", True
         while more:
             page = (await self._endpoint.ask(f"batches?limit=100{after}", None, dict)).value
@@ -267,7 +269,7 @@ class BatchModel:
         return None
 
     async def _collected(self, file: str, ids: Sequence[str]) -> bool:
-        """Deliver the answers to some requests; return False if their batch is not over."""
+        """Deliver the answers to some requests; return False if their batch is unfinished."""
         batch = self._log.batch_of[file]
         state = await self._kept(f"batches/{batch}", {"status": "not known"})
         status = state["status"]
@@ -286,7 +288,7 @@ class BatchModel:
                 content = (await self._kept(path, {"content": b""}))["content"]
                 found = [parsed_line(line) for line in content.split(b"\n")]
                 lines |= {str(one.get("custom_id")): one for one in found if isinstance(one, dict)}
-        absent = ModelError(f"{reason}, and has no answer to this request", kind=kind)
+        absent = ModelError(f"{reason} and contains no answer to this request", kind=kind)
         outcomes = {one: self._outcome(one, lines.get(one), absent) for one in ids}
         most = self._endpoint.max_tries
         again = {
@@ -312,7 +314,7 @@ class BatchModel:
     def _outcome(
         self, custom_id: str, line: Mapping[str, Any] | None, absent: ModelError
     ) -> RawCompletion | ModelError:
-        """Return the answer in a line of a file, or why there is none."""
+        """Return the answer in a line of a file, or the reason why there is none."""
         call, tries = self._waiting[custom_id], self._log.tries[custom_id]
         response = None if line is None else line.get("response")
         if not isinstance(response, dict):
@@ -330,7 +332,7 @@ class BatchModel:
         return self._model._completion(call.request, reply, cue=call.prepared.cue)
 
     async def _kept(self, path: str, absent: dict[str, Any]) -> dict[str, Any]:
-        """Return what the server has at a path; ``absent`` if it does not keep it any more."""
+        """Return the object at a path; ``absent`` if the server no longer stores it."""
         try:
             return (await self._endpoint.ask(path, None, dict)).value
         except ModelError as error:
@@ -349,30 +351,30 @@ class _Call:
 
 
 class _Log:
-    """Which requests are in which file, and which files in which batch, also on disk."""
+    """Assignment of requests to files and of files to batches, kept on disk."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.file_of: dict[str, str] = {}
-        """File of each request."""
+        """File that contains each request."""
         self.path_of: dict[str, tuple[str, int]] = {}
-        """Path and number of the requests of each file."""
+        """Path and number of requests of each file."""
         self.batch_of: dict[str, str] = {}
         """Batch of each file."""
         self.tries: Counter[str] = Counter()
-        """Number of files that had a request."""
+        """Number of files in which each request was submitted."""
         if path.exists():
             for line in path.read_bytes().split(b"\n"):
                 if isinstance(entry := parsed_line(line), dict):
                     self._take(entry)
 
     def append(self, entry: Mapping[str, Any]) -> None:
-        """Note an event, on disk first."""
+        """Record an event, first on disk."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             file = open_for_appending(self.path, file_mode())
             with os.fdopen(file, "ab") as stream:
-                # The first line end is for a line that was torn by a crash.
+                # The leading newline ends a line truncated by a crash.
                 stream.write(f"\n{json.dumps(entry)}\n".encode())
                 stream.flush()
                 os.fsync(stream.fileno())

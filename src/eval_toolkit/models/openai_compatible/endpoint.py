@@ -1,4 +1,4 @@
-"""HTTP endpoint: address, key, sessions, limits, retries and totals."""
+"""HTTP endpoint: address, key, sessions, limits, retries and usage."""
 
 import asyncio
 import sys
@@ -56,7 +56,7 @@ class Endpoint:
     concurrency, adaptive
         See `Limiter`.
     timeout_s : float
-        Timeout of one try in seconds; of a streamed answer, that between two events.
+        Timeout per try, in seconds; when streaming, the maximum wait between events.
     rule : RetryRule
         Rule for retries.
     budgets : tuple of Budget or None
@@ -64,7 +64,7 @@ class Endpoint:
     prices : tuple of float
         Prices per million tokens, as in `cost_of`.
     spending : Spending, optional
-        Limit on the cost, shared with other models.
+        Cost limit, shared with other models.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Endpoint:
         self._prompt_tokens = self._completion_tokens = 0
         self._cost = self._latency_s = 0.0
         self.has_others = False
-        """Whether other servers can take the requests of this one while it is away."""
+        """Whether other servers can take over requests while this one is unavailable."""
 
     @property
     def address(self) -> Address:
@@ -105,26 +105,28 @@ class Endpoint:
 
     @property
     def key_env(self) -> str | None:
-        """Environment variable with the key."""
+        """Environment variable that contains the key."""
         return self._transport.api.key_env
 
     def goes_to(self, model: str) -> str:
         """Return a message that states where prompts are sent and which variable has the key."""
         api = self._transport.api
-        sent_along = api.sent_along  # raises first: extras of other services contain aiohttp
+        sent_along = (
+            api.sent_along
+        )  # evaluated first, since extras of other services include aiohttp
         if "aiohttp" not in sys.modules and find_spec("aiohttp") is None:
-            load_aiohttp()  # raises: without it nothing is sent
+            load_aiohttp()  # raises if it is missing
         tried = ", or to its /v1 if that is not found" if self.address.below_v1 else ""
         to = f"{self.address.base}{tried}, {sent_along}"
         return f"{api.kind}:{model}: prompts go to {to}"
 
     @property
     def counts_tokens(self) -> bool:
-        """Whether requests need an estimate of their number of tokens."""
+        """Whether requests need an estimated token count."""
         return self._budgets[1] is not None
 
     def totals(self) -> Totals:
-        """Return the totals so far."""
+        """Return the current totals."""
         limiter = self._line.limiter if self._line else None
         return Totals(
             n_requests=self._n_requests,
@@ -139,9 +141,9 @@ class Endpoint:
         )
 
     def delay(self, n_assigned: int) -> float:
-        """Return the seconds until a further request may start; infinity if one has to end first.
+        """Return the seconds until another request may start; infinity if one must end first.
 
-        ``n_assigned`` is the number of requests that are sent there or soon will be.
+        ``n_assigned`` is the number of requests in progress or waiting at this server.
         """
         limiter = self._line.limiter if self._line else None
         if n_assigned >= int(limiter.limit if limiter else self._concurrency):
@@ -150,7 +152,7 @@ class Endpoint:
 
     @property
     def prices(self) -> tuple[float, ...]:
-        """Prices per million tokens of prompt, of answer, and of cached and reasoning tokens."""
+        """Prices per million prompt, answer, cached and reasoning tokens."""
         return self._prices
 
     def cost(
@@ -160,7 +162,7 @@ class Endpoint:
         cached_tokens: int = 0,
         reasoning_tokens: int = 0,
     ) -> float:
-        """Return the price of a number of tokens."""
+        """Return the cost of a number of tokens."""
         if self._is_free:
             return 0.0
         given, made = prompt_tokens or 0, completion_tokens or 0
@@ -178,8 +180,9 @@ class Endpoint:
         """Send a request (GET without a body) and parse the answer, with retries.
 
         The path is relative to the base address, or to the root if it starts with /. ``read``
-        parses the decoded answer and raises `ModelError` of kind "garbled" for invalid ones;
-        ``n_tokens`` is the estimated number for the budget; without ``retries`` there is one try.
+        parses the decoded answer and raises `ModelError` with kind "garbled" if it is invalid;
+        ``n_tokens`` is the estimate for the token budget; without ``retries`` there is only one
+        try.
         """
         if not retries:
             return await self._once(path, body, read, n_tokens)
@@ -210,17 +213,17 @@ class Endpoint:
         return await self._sent(path, None, read, 0, None)
 
     def _moves_below(self, path: str, error: ModelError, sent_to: Address) -> bool:
-        """Use the address with ``/v1`` from now on, if there is nothing at the other."""
+        """Switch to the address with ``/v1`` if the other one is not found."""
         below = None if path.startswith("/") else sent_to.below_v1
         if below is None or error.status not in _NO_SUCH_PATH:
             return False
-        if self.address != sent_to:  # another request was faster
+        if self.address != sent_to:  # another request already switched
             return True
         self._transport.move(below)
         return True
 
     async def _pause(self, failures: Failures, error: ModelError, now: float) -> None:
-        """Wait before the next try, or raise if there is none."""
+        """Wait before the next try, or raise if no tries are left."""
         if not error.retryable:
             failures.n += 1
             raise failures.final(error)
@@ -238,10 +241,8 @@ class Endpoint:
         nobody = self._answered_at < failures.before  # since the last try of this request
         if not known or not patience.seconds or not nobody:
             raise failures.final(error)
-        if failures.spared:  # refused for longer than the patience
-            raise ModelError(
-                f"{error}, longer than the patience", kind="unreachable", tries=failures.n
-            )
+        if failures.spared:  # refused longer than the patience allows
+            raise ModelError(f"{error} (patience exceeded)", kind="unreachable", tries=failures.n)
         if not seems_gone(error) or failures.n_outages >= self._rule.max_tries:
             raise failures.final(error)
         failures.restart(now)
@@ -311,7 +312,7 @@ class Endpoint:
         return reply
 
     def _slow_down(self, limiter: Limiter, error: ModelError, began: float) -> bool:
-        """Close the gate if the server asks for it; return whether to halve the concurrency."""
+        """Pause all requests if the server asks for it; return whether to halve the concurrency."""
         wait_s = getattr(error, "wait_s", None)
         if error.status == REFUSED:
             limiter.refuse(began, wait_s)
@@ -334,13 +335,13 @@ class Endpoint:
 
     @property
     def max_tries(self) -> int:
-        """Maximum number of tries of one request."""
+        """Maximum number of tries per request."""
         return self._rule.max_tries
 
     def parsed(
         self, path: str, status: int, raw: bytes, read: Callable[[Mapping[str, Any]], T]
     ) -> Reply[T]:
-        """Return an answer that was sent in a file, or raise its error."""
+        """Return an answer from a batch file, or raise its error."""
         return self._transport.parsed(path, status, raw, read)
 
     async def _open(self) -> _Line:
@@ -358,7 +359,7 @@ class Endpoint:
         return self._line
 
     def once(self) -> "Endpoint":
-        """Return a copy with a session of its own and without retries."""
+        """Return a copy with its own session and without retries."""
         apart = copy(self)
         apart._line, apart._rule = None, replace(self._rule, max_tries=1)
         return apart

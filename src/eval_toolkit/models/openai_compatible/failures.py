@@ -40,7 +40,7 @@ _REFUSED = re.compile(
 _LARGER_THAN_RATE = re.compile(r"request too large", re.IGNORECASE)
 _NO_CREDIT = re.compile(r"insufficient.?(?:quota|funds|credit)|billing|credit balance", re.I)
 _CAUSES = ("os_error", "certificate_error", "__cause__")
-"""Attributes of aiohttp's errors with the error of the system."""
+"""Attributes of aiohttp errors that contain the operating system's error."""
 _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE")
 _NO_NAME = {getattr(socket, name) for name in ("EAI_NONAME", "EAI_NODATA") if hasattr(socket, name)}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
@@ -56,7 +56,7 @@ _QUOTAS = (
 
 
 class EndpointError(ModelError):
-    """`ModelError` with the delay that the server asked for."""
+    """`ModelError` with the delay requested by the server."""
 
     def __init__(
         self,
@@ -73,8 +73,8 @@ class EndpointError(ModelError):
 def can_heal(error: BaseException, *, known: bool) -> bool:
     """Return whether a failed connection may succeed later.
 
-    A certificate or a protocol that is refused stays so, and so does a name that does not exist,
-    unless the host is ``known`` to have answered before.
+    A rejected certificate or protocol is permanent, and so is an unknown host name, unless the host
+    is ``known`` to have answered before.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def can_heal(error: BaseException, *, known: bool) -> bool:
 
 
 def one_line(text: str, secrets: Iterable[str] = ()) -> str:
-    """Return a server's message on one short line without secrets."""
+    """Shorten a server's message to one line without secrets."""
     text = " ".join(text.split())
     for secret in secrets:
         text = text.replace(secret, REDACTED)
@@ -102,7 +102,7 @@ def one_line(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def without_secrets(payload: Any, secrets: Iterable[str]) -> Any:
-    """Return a decoded answer with the sent secrets removed, since some servers repeat them.
+    """Remove sent secrets from a decoded answer, since some servers repeat them.
 
     Secrets that are common words or numbers are not removed, since any answer may contain them.
     """
@@ -153,7 +153,7 @@ def _kind(status: int, message: str, code: str) -> str:
     if status == 429 and _NO_CREDIT.search(said):
         return "auth"
     if status == 429 and _LARGER_THAN_RATE.search(said):
-        return "too_long"  # more tokens than the limit of a minute: never accepted
+        return "too_long"  # larger than the per-minute token limit: never accepted
     if status in (400, 403, 422) and _REFUSED.search(said):
         return "refused"
     if status in (400, 413, 422, 500) and _TOO_LONG.search(said):
@@ -174,13 +174,13 @@ def from_status(
 ) -> EndpointError:
     """Return the error for an HTTP status from 300 to 599.
 
-    The message names ``where`` (host and path) and contains no secrets; ``hint`` is advice added if
-    the server requires a key. Names of headers are in lower case.
+    The message names ``where`` (host and path) and contains no secrets; ``hint`` is added if the
+    server requires a key. Header names are in lower case.
     """
     if 300 <= status < 400:
         target = one_line(headers.get("location", "another address"), secrets)
         return EndpointError(
-            f"{where} redirects to {target}; redirects are not followed, set `base_url` to it",
+            f"{where} redirects to {target}, which is not followed; set `base_url` to it",
             kind="not_found",
             status=status,
         )
@@ -214,7 +214,7 @@ def from_body(where: str, payload: Mapping[str, Any], secrets: Iterable[str] = (
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
     """Return the requested delay in seconds from any of the common headers, or None.
 
-    Names of headers are in lower case; a date is compared with ``now``.
+    Header names are in lower case; a date is compared with ``now``.
 
     Examples
     --------
@@ -227,24 +227,24 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
         seconds = _span(text)
         return seconds if seconds is not None else _until(text, now)
     stated = quota(headers, now)
-    if stated is not None and stated[1] < 1.0:  # empty until the next request flows in
+    if stated is not None and stated[1] < 1.0:  # empty until the bucket refills by one request
         return stated[2] / max(1.0, stated[0] - stated[1])
     resets = (_reset(headers.get(name, ""), now) for name in _RESETS)
     spans = [span for span in resets if span is not None]
-    # Ignore long delays: a distant reset is when a budget is full, not when it is usable again.
+    # Ignore long delays: a distant reset means that the budget is full, not usable, by then.
     return max(spans) if spans and max(spans) <= 120.0 else None
 
 
 def quota(
     headers: Mapping[str, str], now: datetime | None = None
 ) -> tuple[float, float, float] | None:
-    """Return the requests a provider allows at once, those left, and the seconds until all are.
+    """Return a provider's request limit, the remaining requests, and the seconds until the reset.
 
     Examples
     --------
     >>> names = ("limit", "remaining", "reset")
-    >>> told = dict(zip((f"x-ratelimit-{name}-requests" for name in names), ("60", "59", "1s")))
-    >>> quota(told)
+    >>> headers = dict(zip((f"x-ratelimit-{name}-requests" for name in names), ("60", "59", "1s")))
+    >>> quota(headers)
     (60.0, 59.0, 1.0)
     """
     for names in _QUOTAS:
@@ -257,7 +257,7 @@ def quota(
 
 
 def _reset(text: str, now: datetime | None) -> float | None:
-    """Parse the time until a reset: a span, or an ISO date."""
+    """Parse the time until a reset: a duration or an ISO date."""
     span = _span(text)
     if span is not None or "T" not in text:
         return span
@@ -269,7 +269,7 @@ def _reset(text: str, now: datetime | None) -> float | None:
 
 
 def _span(text: str) -> float | None:
-    """Parse "2", "1.5s" or "6m0s" as seconds; None for others."""
+    """Parse a duration such as "2", "1.5s" or "6m0s" in seconds; None if invalid."""
     pieces = _SPAN.findall(text)
     if not pieces or "".join(number + unit for number, unit in pieces) != text.strip():
         return None

@@ -1,4 +1,4 @@
-"""Several servers of one model: requests go to the least loaded one that is there."""
+"""Several servers for one model: requests go to the least loaded available server."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ class Served(Protocol):
 
     @property
     def endpoint(self) -> Endpoint:
-        """Its server."""
+        """Server at the address."""
         ...
 
     async def aclose(self) -> None:
@@ -33,15 +33,15 @@ ServedT = TypeVar("ServedT", bound=Served)
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
 _REFUSES = frozenset({"auth", "not_found", "unreachable"})
-"""Failures that do not heal by themselves, so that no run waits for them."""
+"""Permanent failures, for which a run does not wait."""
 
 
 class OtherModelError(ModelError):
-    """A server says that it serves another model than the others."""
+    """A server reports a different model from the others."""
 
 
 class _Member(Generic[ServedT]):
-    """One server and what is known of it."""
+    """State of one server."""
 
     def __init__(self, model: ServedT) -> None:
         self.model = model
@@ -50,19 +50,19 @@ class _Member(Generic[ServedT]):
         self.forget()
 
     def forget(self) -> None:
-        """Know nothing of the server, as before the first request."""
+        """Initialise the state before the first request."""
         self.load = 0
-        """Number of requests that wait for it or are under way."""
+        """Number of waiting and running requests."""
         self.is_out = True
-        """Whether it is left out, or was not asked yet."""
+        """Whether the server is excluded, or was not queried yet."""
         self.is_checked = False
-        """Whether it was asked which model it serves, since it was left out."""
+        """Whether its model was verified since it was last excluded."""
         self.is_tried = False
-        """Whether one request finds out whether it is there."""
+        """Whether a request is probing its availability."""
         self.error: ModelError | None = None
-        """Last failure; None after an answer."""
+        """Most recent failure; None after an answer."""
         self.n_failures = 0
-        """Number of failures since the last answer, of requests that began after the previous."""
+        """Number of consecutive failures of requests, each started after the previous failure."""
         self.due = self.left_at = self.answered_at = float("-inf")
 
     @property
@@ -71,21 +71,21 @@ class _Member(Generic[ServedT]):
 
 
 class Fleet(Generic[ServedT]):
-    """Servers of one model, each with limits, a gate and a scoring method of its own.
+    """Servers for one model, each with its own limits, gate and scoring method.
 
-    A server that is away or refuses requests is left out, and tried again by one request after
-    0.5, 1, 2 … 30 s; its requests go to other servers. Only if all of them are away does the run
-    wait, as long as its patience. Before its first request, and whenever it is back, a server must
-    list the same model as the others, if it lists models.
+    A server that is unavailable or refuses requests is excluded and probed by one request after
+    0.5, 1, 2 … 30 s; other servers take over its requests. If all servers are unavailable, the run
+    waits, for at most its patience. Before its first request, and whenever it becomes available
+    again, a server that lists its models must list the same model as the others.
 
     Parameters
     ----------
     models : sequence
         The model at each address.
     name : str
-        Name of the model on the servers.
+        Name of the model, as used by the servers.
     is_vouched : bool
-        Whether the user says that all servers have the same model.
+        Whether the user guarantees that all servers have the same model.
     """
 
     def __init__(self, models: Sequence[ServedT], name: str, *, is_vouched: bool) -> None:
@@ -95,11 +95,11 @@ class Fleet(Generic[ServedT]):
         self._name = name
         self._is_vouched = is_vouched
         self._known: tuple[str, Mapping[str, Any]] | None = None
-        """An address, and what it says of the model."""
+        """An address and its model entry."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._queue, self._change = asyncio.Lock(), asyncio.Event()
         self._away: tuple[float, datetime] | None = None
-        """Since when all servers are away."""
+        """Time since which all servers have been unavailable."""
         self._answered_at = float("-inf")
         self._has_answered = False
 
@@ -109,9 +109,9 @@ class Fleet(Generic[ServedT]):
         return [member.model for member in self._members]
 
     def by_address(self) -> list[dict[str, Any]]:
-        """Return what each server was asked and answered, and how often it was left out.
+        """Return each server's request counts and number of exclusions.
 
-        ``n_requests`` and ``n_failures`` are HTTP requests, of which one answer may need several.
+        ``n_requests`` and ``n_failures`` count HTTP requests; one answer may need several.
         """
         return [
             {
@@ -125,12 +125,12 @@ class Fleet(Generic[ServedT]):
         ]
 
     def totals(self) -> Totals:
-        """Return the totals of all servers together."""
+        """Return the totals over all servers."""
         each = [member.endpoint.totals().to_dict() for member in self._members]
         return Totals(**{name: sum(one[name] for one in each) for name in each[0]})
 
     async def ask(self, send: Callable[[ServedT], Awaitable[T]]) -> T:
-        """Return what ``send`` gets from one of the servers."""
+        """Return the result of ``send`` on one of the servers."""
         self._join()
         failed_at, n = float("inf"), 0
         while True:
@@ -150,7 +150,7 @@ class Fleet(Generic[ServedT]):
                     raise
 
     async def served(self) -> Mapping[str, Any] | None:
-        """Return what the servers that answer say of the model; raise if it is not the same."""
+        """Return the model entry of the servers that answer; raise if they differ."""
         self._join()
         found = []
         for member in self._members:
@@ -158,7 +158,7 @@ class Fleet(Generic[ServedT]):
                 found.append(await self._identity(member))
             except OtherModelError:
                 raise
-            except ModelError:  # it may come later
+            except ModelError:  # it may become available later
                 continue
         return next((entry for entry in found if entry is not None), None)
 
@@ -170,10 +170,10 @@ class Fleet(Generic[ServedT]):
     # -- one request
 
     async def _next(self) -> _Member[ServedT]:
-        """Return the server for the next request, which counts as its load.
+        """Assign the next request to a server and return the server.
 
-        A request waits here, first come, first served, and not at a server: another one may be
-        free before.
+        Requests wait here in order of arrival, not at a server, since another one may be free
+        earlier.
         """
         async with self._queue:
             while True:
@@ -205,7 +205,7 @@ class Fleet(Generic[ServedT]):
             answer = await send(member.model)
         except ModelError as error:
             if not self._goes_elsewhere(error):
-                self._is_back(member)  # it answers
+                self._is_back(member)  # the server answered
             raise
         else:
             member.answered_at = self._answered_at = _now()
@@ -220,7 +220,7 @@ class Fleet(Generic[ServedT]):
             self._change.set()
 
     def _goes_elsewhere(self, error: ModelError) -> bool:
-        """Return whether another server may answer what one did not."""
+        """Return whether another server may answer a failed request."""
         if isinstance(error, OtherModelError):
             return self._has_answered
         return seems_gone(error) or error.kind in _REFUSES or error.kind == "timeout"
@@ -236,10 +236,10 @@ class Fleet(Generic[ServedT]):
 
     def _leave_out(self, member: _Member[ServedT], error: ModelError, began: float) -> None:
         if error.kind == "timeout" and member.answered_at > began:
-            return  # this request was slow, the server is there
+            return  # this request was slow; the server is available
         now = _now()
         member.error = error
-        if began >= member.left_at:  # else it was under way when another one failed
+        if began >= member.left_at:  # otherwise it was in progress when another one failed
             wait_s = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0**member.n_failures)
             member.due = now + max(wait_s, getattr(error, "wait_s", None) or 0.0)
             member.n_failures += 1
@@ -250,10 +250,10 @@ class Fleet(Generic[ServedT]):
             self._away = (now, datetime.now().astimezone())
         self._change.set()
 
-    # -- when none is there
+    # -- if no server is available
 
     async def _wait(self, now: float, until: float) -> None:
-        """Wait until a server may be there or free, or raise if it was long enough."""
+        """Wait until a server may be available, or raise if the patience is exhausted."""
         out = (one.due for one in self._members if one.is_out and not one.is_tried)
         until = min(until, *out, float("inf"))
         if self._away is not None:
@@ -266,7 +266,7 @@ class Fleet(Generic[ServedT]):
             return
 
     def _end_of_patience(self, now: float) -> float:
-        """Return the time until which all servers are waited for; raise if that is over."""
+        """Return the time at which waiting ends; raise if it has passed."""
         since, told = self._away or (now, datetime.now().astimezone())
         errors = [one.error for one in self._members if one.error is not None]
         if all(error.kind in _REFUSES for error in errors):
@@ -279,7 +279,7 @@ class Fleet(Generic[ServedT]):
         if now >= since + patience.seconds:
             self._give_up(
                 "unreachable",
-                f"are away since {told:%H:%M:%S}, longer than the patience of "
+                f"have been unavailable since {told:%H:%M:%S}, longer than the patience of "
                 f"{duration(patience.seconds)}",
             )
         if patience.away_since != told:
@@ -290,10 +290,10 @@ class Fleet(Generic[ServedT]):
         last = "; ".join(str(one.error) for one in self._members)
         raise ModelError(f"all {len(self._members)} servers {what}: {last}", kind=kind)
 
-    # -- which model a server has
+    # -- the model of a server
 
     async def _identity(self, member: _Member[ServedT]) -> Mapping[str, Any] | None:
-        """Return what a server says of the model; raise if another one says something else."""
+        """Return a server's entry for the model; raise if another server's differs."""
         entry = await listed_model(member.endpoint, self._name)
         if entry is None or self._is_vouched:
             return entry
@@ -304,9 +304,9 @@ class Fleet(Generic[ServedT]):
         if differing:
             name = differing[0]
             raise OtherModelError(
-                f"{member.shown} serves another model than {where}: `{name}` is "
-                f"{entry.get(name)!r}, there {known.get(name)!r}; leave one out, or pass "
-                "--model-id NAME if they are the same",
+                f"{member.shown} serves a different model from {where}: `{name}` is "
+                f"{entry.get(name)!r}, there {known.get(name)!r}; remove one server, or pass "
+                "--model-id NAME if the models are the same",
                 kind="not_found",
             )
         return entry
@@ -314,7 +314,7 @@ class Fleet(Generic[ServedT]):
     # -- the event loop
 
     def _join(self) -> None:
-        """Begin anew in another event loop, whose clock and requests are its own."""
+        """Reset the state for a new event loop, which has its own clock and requests."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._loop, self._away = loop, None

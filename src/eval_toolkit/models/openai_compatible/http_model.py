@@ -1,4 +1,4 @@
-"""Common part of all models that are queried over HTTP."""
+"""Base class of models queried over HTTP."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -21,11 +21,11 @@ from eval_toolkit.models.servers import the_server
 from eval_toolkit.plugins import refuse_address
 
 GUESS_TOKENS = 256
-"""Estimated tokens of an answer without a limit, for the budget until the server counts them."""
+"""Estimated tokens of an answer without a limit, used until the server reports the count."""
 
 
 class LimitOptions(TypedDict, total=False):
-    """Options for limits and retries of requests."""
+    """Options for request limits and retries."""
 
     concurrency: int
     timeout_s: float
@@ -51,12 +51,12 @@ LIMITS: dict[str, Any] = {
 
 
 class HttpModel:
-    """Name, limits, prices and endpoint of a model, and the sending of requests.
+    """Model queried over HTTP: name, limits, prices, endpoint and request sending.
 
     Parameters
     ----------
     model : str
-        Name of the model at the service.
+        Name of the model as used by the service.
     address : Address
         Address of the service.
     api : Api
@@ -64,7 +64,7 @@ class HttpModel:
     name : str, optional
         Name in tables; by default ``model``.
     prices : tuple of two to four floats, optional
-        Prices per million tokens; by default those of the user's file.
+        Prices per million tokens; by default from the user's price file.
     limits : LimitOptions
         Limits and retries.
     """
@@ -85,7 +85,7 @@ class HttpModel:
         spending = server.spending
         if prices is None and spending is not None and spending.max_cost is not None:
             raise InvalidInputError(
-                f"`max_cost` needs the prices of {api.kind}:{model}; add them to the file of prices"
+                f"`max_cost` needs prices for {api.kind}:{model}; add them to the price file"
             )
         self._name = name or model
         self._concurrency = validation.integer(limits["concurrency"], "concurrency", low=1)
@@ -122,7 +122,7 @@ class HttpModel:
 
     @property
     def api_key_env(self) -> str | None:
-        """Environment variable with the key."""
+        """Environment variable that contains the key."""
         return self._endpoint.key_env
 
     @property
@@ -132,11 +132,11 @@ class HttpModel:
 
     @property
     def own_temperature(self) -> bool:
-        """Whether the server has a temperature of its own; it is sent only if asked for."""
+        """Whether the server has its own default temperature; then it is sent only if requested."""
         return True
 
     def totals(self) -> Totals:
-        """Return total requests and usage so far, and the current concurrency."""
+        """Return the total requests and usage, and the current concurrency."""
         return self._endpoint.totals()
 
     async def _asked(
@@ -148,7 +148,7 @@ class HttpModel:
         *,
         cue: str = "",
     ) -> RawCompletion:
-        """Send a request for text and return the answer after the cue, up to a stop string."""
+        """Send a generation request and return the answer after the cue, up to a stop string."""
         n_tokens = 0
         if self._endpoint.counts_tokens:
             n_tokens = len(body) // 4 + (request.max_tokens or GUESS_TOKENS)
@@ -190,12 +190,12 @@ class HttpModel:
 
 
 def n_alternatives(n: Any) -> int | None:
-    """Return the number of likeliest tokens to ask for, or None."""
+    """Return the number of most likely tokens to request, or None."""
     return None if n is None else validation.integer(n, "top_logprobs", low=1)
 
 
 def model_name(model: Any) -> str:
-    """Return the name of a model, or raise."""
+    """Return the name of a model; raise if it is invalid."""
     if not isinstance(model, str) or not model.strip():
         raise InvalidInputError(f"`model` is {model!r}; it must be the name used by the server")
     return model
@@ -204,18 +204,18 @@ def model_name(model: Any) -> str:
 def key_for(
     address: Address, name: str | None, *, secrets: Mapping[str, Any], by_default: str | None
 ) -> str | None:
-    """Return the environment variable with the key for an address.
+    """Return the environment variable that contains the key for an address.
 
     Parameters
     ----------
     address : Address
-        Address, which a file may only name if the user named its host.
+        Address; if it comes from a file, the user must have allowed its host.
     name : str, optional
         Variable given by the user, which must be set.
     secrets : mapping
-        Options that select secrets, which a file must not set.
+        Options that select secrets; a file must not set them.
     by_default : str, optional
-        Variable if none is given.
+        Environment variable if ``name`` is not given.
     """
     refuse_address(address.base, secrets)
     if name is not None and not os.environ.get(name, "").strip():

@@ -10,14 +10,14 @@ from eval_toolkit.models.openai_compatible.pace import Pace
 BURST = 0.02
 """Share of a minute's budget that may be spent at once."""
 _LOOK_S = 0.05
-"""Seconds until the next look at how many requests may be under way."""
+"""Interval for updating the number of concurrent requests, in seconds."""
 
 
 class Budget:
     """Budget of requests or tokens per minute, spent evenly.
 
     No more than the budget is spent in any 60 seconds (end excluded); a single request larger than
-    the burst may overdraw it, and the following requests wait until the debt is paid.
+    the burst may overdraw it, and later requests wait until the balance recovers.
 
     ``clock`` is monotonic, in seconds.
 
@@ -57,9 +57,8 @@ class Budget:
 class Limiter:
     """First-come, first-served limiter with adaptive concurrency.
 
-    The limit starts at the ceiling. An overloaded server halves it, once for all requests in flight
-    at the time; it grows by one after as many answers as the limit. A limiter belongs to one event
-    loop.
+    The limit starts at the ceiling. Overload halves it once for all requests in flight at the time;
+    after as many answers as the limit, it grows by one. A limiter belongs to one event loop.
 
     Parameters
     ----------
@@ -72,7 +71,7 @@ class Limiter:
     limit : float, optional
         Initial concurrency; by default the ceiling.
     pace : Pace, optional
-        Pace at which requests start, and the gate that refusals close.
+        Pace at which requests start; refusals pause it.
 
     Examples
     --------
@@ -120,20 +119,20 @@ class Limiter:
         """Number of times the limit was halved."""
 
     def admit(self, n_tokens: int) -> bool:
-        """Start a request now if possible; otherwise use `wait`."""
+        """Start a request if one may start now, and return whether it did."""
         if self._waiting or self.in_flight >= int(self.limit) or self._pause(n_tokens) > 0.0:
             return False
         self._start(n_tokens)
         return True
 
     def delay(self) -> float:
-        """Return the seconds until a further request may start; infinity if one has to end first."""
+        """Return the seconds until another request may start; infinity if one must end first."""
         if self._waiting or self.in_flight >= int(self.limit):
             return float("inf")
         return self._pause(0)
 
     async def wait(self, n_tokens: int, place: int | None = None) -> None:
-        """Wait until this request may start; ``place`` in the queue is the end by default."""
+        """Wait until this request may start; ``place`` is its queue position, by default last."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.insert(len(self._waiting) if place is None else place, (turn, n_tokens))
         self._serve()
@@ -146,7 +145,7 @@ class Limiter:
             raise
 
     def release(self, cuts: int, *, overloaded: bool = False, answered: bool = False) -> None:
-        """End a request that started after ``cuts`` reductions of the limit."""
+        """Mark a request as finished; it started after ``cuts`` reductions of the limit."""
         self.in_flight -= 1
         if self._adaptive:
             if overloaded:
@@ -159,17 +158,17 @@ class Limiter:
             self._serve()
 
     def refuse(self, started: float, wait_s: float | None) -> None:
-        """Close the gate after a refusal of a request that started at some time of the loop."""
+        """Close the gate after a request was refused; ``started`` is in event loop time."""
         if self._pace is not None:
             self._pace.refuse(started, _now(), wait_s)
 
     def close(self, wait_s: float) -> None:
-        """Start no request for some seconds."""
+        """Pause all requests for some seconds."""
         if self._pace is not None:
             self._pace.close(_now(), wait_s)
 
     def accept(self, started: float, headers: Mapping[str, str]) -> None:
-        """Read the headers of an answer, which may state limits."""
+        """Update the limits from the headers of an answer."""
         if self._pace is not None:
             self._pace.accept(started, _now(), self.in_flight, headers)
 

@@ -1,4 +1,4 @@
-"""`OpenAICompatible`: a model behind an HTTP interface."""
+"""`OpenAICompatible`: a model on an OpenAI-compatible server."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +46,7 @@ _DEFAULT_KEY = "OPENAI_API_KEY"
 
 
 class Prepared(NamedTuple):
-    """A request for text, ready to be sent."""
+    """A generation request, ready to be sent."""
 
     path: str
     body: bytes
@@ -68,34 +68,36 @@ class _ServerOptions(LimitOptions, total=False):
 
 
 class OpenAICompatible(HttpModel):
-    """Model behind an OpenAI-compatible server: OpenAI, vLLM, llama.cpp or a gateway.
+    """Model on an OpenAI-compatible server: OpenAI, vLLM, llama.cpp or a gateway.
 
     Parameters
     ----------
     model : str
         Name of the model on the server.
     base_url : str or sequence of str, optional
-        Address including ``/v1``, which is tried if the address has no path. It must not contain a
-        password or key. Of several addresses of the same model, each request goes to the least
-        loaded one that is there; the limits apply to each of them. By default the one in the environment variable OPENAI_BASE_URL, else
-        OpenAI's own; in a command, that of ``--base-url``.
+        Base URL including ``/v1``, which is tried if the URL has no path. It must not contain a
+        password or key. If several URLs of servers for the same model are given, each request goes
+        to the least loaded available server, and the limits apply per server. By default the value
+        of ``--base-url`` in a command, else of the environment variable OPENAI_BASE_URL, else
+        OpenAI's own URL.
     api_key_env : str, optional
-        Environment variable with the key; it must be set if given. By default OPENAI_API_KEY for
-        OpenAI's own address, and none for others, so that a key is never sent elsewhere.
+        Environment variable that contains the key; if given, it must be set. By default
+        OPENAI_API_KEY for OpenAI's own URL and none for other URLs, so that the key is never sent
+        elsewhere.
     headers_env : mapping of str to str, optional
-        Environment variable of each further header.
+        Environment variable for each additional header.
     name : str, optional
         Name in tables; by default ``model``.
     model_id : str, optional
-        Identity of the model in place of the address: runs and caches continue at any server for
-        which it is given. By default a moved server is recognised by its list of models.
+        Name that identifies the model instead of its URL, so that runs and caches stay valid on
+        another server. By default a moved server is recognised by its model list.
     concurrency : int, default 64
-        Maximum number of concurrent requests; with ``adaptive`` fewer while the server is
+        Maximum number of concurrent requests; with ``adaptive``, fewer while the server is
         overloaded.
     timeout_s : float, default 60
-        Timeout of one try in seconds; with ``stream``, of the wait for the next part of an answer.
+        Timeout per try, in seconds; with ``stream``, the maximum wait between parts of an answer.
     max_tries : int, default 5
-        Maximum number of tries of one request; ``Retry-After`` is respected.
+        Maximum number of tries per request; ``Retry-After`` is respected.
     retry_wait_s : float, default 0.5
         Delay before the second try, unless the server specifies one; doubled each time, with
         jitter.
@@ -104,19 +106,20 @@ class OpenAICompatible(HttpModel):
     requests_per_minute, tokens_per_minute : float, optional
         Rate limits.
     prices : tuple of two to four floats, optional
-        Prices per million tokens of prompt and of answer, and of cached and of reasoning tokens
-        where they differ, in any currency.
+        Prices per million prompt tokens and answer tokens, and per million cached and reasoning
+        tokens if these differ, in any currency.
     adaptive : bool, default True
-        Whether to halve the concurrency on 429 and timeouts and increase it again.
+        Whether to halve the concurrency on status 429 and timeouts, then gradually increase it
+        again.
     stream : bool, default False
-        Whether answers are streamed. They are the same; ``usage.first_token_s`` is recorded, and
-        long answers need no long timeout.
+        Whether to stream answers. The answers are the same; ``usage.first_token_s`` is recorded,
+        and long answers need no long timeout.
     loglikelihood : {"auto", "echo", "prompt_logprobs", "force", "off"}
-        Method for log-likelihoods; each is verified before use. "auto" takes the first that is
-        right, and scores choices of one token each by one request for the next token.
+        Method for log-likelihoods; each is verified before use. "auto" uses the first one that
+        passes, and scores single-token choices with one request for the next token.
     start_text : str
-        Prefix of texts that are scored from their first token: the BOS token, for servers that do
-        not add one.
+        Prefix for texts scored from their first token: the BOS token, for servers that do not add
+        one.
     completions_for_text : bool, default True
         Whether to send text prompts to ``/completions``; False sends them as a user message.
     prefill : {"auto", "message", "vllm", "user"}
@@ -124,21 +127,21 @@ class OpenAICompatible(HttpModel):
         the two additional fields for vLLM ("vllm"); or at the end of the last user message, for
         servers that do not continue messages ("user"). Repeated cues are removed from answers.
     max_tokens_field : str, optional
-        Field of the token limit; by default ``"max_completion_tokens"`` for OpenAI, else
-        ``"max_tokens"``.
+        Name of the field for the token limit; by default ``"max_completion_tokens"`` for OpenAI,
+        else ``"max_tokens"``.
     default_max_tokens : int, default 1024
-        Maximum number of tokens of an answer to a text prompt if the request has no limit; most
-        servers would stop after 16 tokens.
+        Maximum number of tokens in an answer to a text prompt if the request sets no limit; most
+        servers would otherwise stop after 16 tokens.
     top_logprobs : int, optional
-        Number of the likeliest tokens to store with each token of chat answers.
+        Number of most likely tokens to store for each token of a chat answer.
     extra_body : mapping, optional
-        Fields added to every body; None removes a field (``{"seed": None}`` for models that reject
-        it).
+        Fields added to every request body; None removes a field (``{"seed": None}`` for models that
+        reject it).
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If an argument is invalid, or a file names the model and the user did not name the host
+        If an argument is invalid, or a file defines the model and the user has not allowed its host
         (`plugins.refuse_address`).
 
     Notes
@@ -219,25 +222,25 @@ class OpenAICompatible(HttpModel):
 
     @property
     def base_url(self) -> str | tuple[str, ...]:
-        """Address of the server as given, or addresses of several."""
+        """URL of the server as given, or URLs of several servers."""
         return self._base_url
 
     @property
     def endpoint(self) -> Endpoint:
-        """The server; of several, the first."""
+        """Server; the first one if there are several."""
         return self._endpoint
 
     @property
     def concurrency(self) -> int:
-        """Maximum number of concurrent requests, at all servers together."""
+        """Maximum number of concurrent requests over all servers."""
         return self._concurrency * (1 if self._fleet is None else len(self._fleet.models))
 
     def totals(self) -> Totals:
-        """Return total requests and usage so far, and the current concurrency."""
+        """Return the total requests and usage, and the current concurrency."""
         return super().totals() if self._fleet is None else self._fleet.totals()
 
     def by_address(self) -> list[dict[str, Any]]:
-        """Return the requests, answers and failures of each of several servers."""
+        """Return the requests, answers and failures per server, if there are several."""
         return [] if self._fleet is None else self._fleet.by_address()
 
     async def aclose(self) -> None:
@@ -272,7 +275,7 @@ class OpenAICompatible(HttpModel):
         return f"OpenAICompatible({self._dialect.model!r}, {self._shown!r})"
 
     def describe(self) -> dict[str, Any]:
-        """Return all settings that may change the answers, without key and speed settings."""
+        """Return all settings that may affect answers, excluding keys and performance settings."""
         return {
             "kind": "openai_compatible",
             "model": self._dialect.model,
@@ -287,11 +290,11 @@ class OpenAICompatible(HttpModel):
         }
 
     def answers_as(self, base_url: str) -> None:
-        """Describe the model as the one at another address, at which its answers were stored."""
+        """Describe the model with the other address under which its answers were stored."""
         self._identity = base_url
 
     async def served(self) -> dict[str, Any] | None:
-        """Return what the server says about the model in its list of models; None if nothing."""
+        """Return the model's entry in the server's model list; None if there is none."""
         if self._fleet is not None:
             found = await self._fleet.served()
             return None if found is None else dict(found)
@@ -299,14 +302,14 @@ class OpenAICompatible(HttpModel):
 
     @property
     def reads_prompts_again(self) -> bool:
-        """Whether log-likelihoods take the prompt, and a generated token, once per choice."""
+        """Whether scoring sends the prompt and generates a token once per choice."""
         return True
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
         """Continue a text or a conversation.
 
         Texts are sent to ``/completions``, conversations to ``/chat/completions``. Token counts are
-        None if the server reports none. Raises `ModelError` if all tries fail.
+        None if the server does not report them. Raises `ModelError` if all tries fail.
         """
         if self._fleet is not None:
             return await self._fleet.ask(lambda one: one.generate(request))
@@ -328,7 +331,7 @@ class OpenAICompatible(HttpModel):
         Parameters
         ----------
         request : LoglikelihoodRequest
-            Request; conversations need a server that applies its template (llama.cpp's
+            Request; conversations need a server that applies its chat template (llama.cpp's
             ``/apply-template``, vLLM's ``/v1/chat/completions/render``, or ``/tokenize`` with
             messages).
 
@@ -397,7 +400,7 @@ class OpenAICompatible(HttpModel):
             if error.kind not in ("not_found", "bad_request", "garbled"):
                 raise
             raise ModelError(
-                f"the log-likelihood after a conversation needs the server's template, and {error}; "
+                f"the log-likelihood after a conversation needs the server's chat template, but {error}; "
                 "format the prompt as a string instead (formatter 'concat', or a chat template)",
                 kind="unsupported",
             ) from None
@@ -423,13 +426,13 @@ class OpenAICompatible(HttpModel):
             return error
 
     def token_counts(self, texts: Sequence[str]) -> list[int] | None:
-        """Return the numbers of tokens of texts, counted by a server on this machine.
+        """Return the token counts of strings from a server on this machine.
 
-        None if the server is elsewhere, or does not tokenise: then nothing is sent.
+        Return None, without sending anything, if the server is remote or cannot tokenise.
         """
         if not self._endpoint.address.is_loopback:
             return None
-        with ThreadPoolExecutor(1) as pool:  # this thread may run an event loop
+        with ThreadPoolExecutor(1) as pool:  # the calling thread may run an event loop
             return pool.submit(asyncio.run, self._token_counts(texts)).result()
 
     async def _token_counts(self, texts: Sequence[str]) -> list[int] | None:
@@ -461,7 +464,7 @@ class OpenAICompatible(HttpModel):
             If the model has several addresses.
         """
         if self._fleet is not None:
-            raise InvalidInputError("one address is checked at a time; pass one `base_url`")
+            raise InvalidInputError("only one server can be checked at a time; pass one `base_url`")
         from eval_toolkit.models.openai_compatible.report import examine
 
         return await examine(self._server, self.generate, self._ways)

@@ -1,4 +1,4 @@
-"""What a server says that it serves, by which a moved server is recognised."""
+"""Model entries of servers, used to recognise a moved server."""
 
 import asyncio
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from eval_toolkit.models.openai_compatible.endpoint import Endpoint
 
 _WITHIN_S = 10.0
 _OF_THE_SERVER = frozenset({"created", "permission", "owned_by", "object"})
-"""Fields that differ between servers of one model, or between two requests."""
+"""Fields that may differ between servers for one model, or between two requests."""
 _NO_LIST = (404, 405, 501)
 
 
@@ -22,7 +22,7 @@ async def served_model(endpoint: Endpoint, model: str) -> dict[str, Any] | None:
 
 
 async def listed_model(endpoint: Endpoint, model: str) -> dict[str, Any] | None:
-    """Return the same; None if the server lists no such model, or nothing.
+    """Request the entry; None if the server does not list the model.
 
     Raises `ModelError` if the server cannot be reached or refuses to answer.
     """
@@ -40,7 +40,7 @@ async def listed_model(endpoint: Endpoint, model: str) -> dict[str, Any] | None:
             return (await endpoint.ask_once("models", read)).value
     except TimeoutError:
         raise ModelError(
-            f"{endpoint.address.shown} did not list its models within {_WITHIN_S:g} s",
+            f"{endpoint.address.shown} did not return its model list within {_WITHIN_S:g} s",
             kind="connection",
         ) from None
     except ModelError as error:

@@ -1,4 +1,4 @@
-"""Outages: a server that is away is tried by one request at a time until it is back."""
+"""Outages: one request at a time probes an unavailable server until it answers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ _LONGEST_WAIT_S = 30.0
 
 
 class Outage:
-    """Time in which a server is away; it ends with any answer, or when the patience ends."""
+    """Outage of a server; it ends with any answer or when the patience runs out."""
 
     def __init__(self, patience: Patience) -> None:
         self.over = False
@@ -28,7 +28,7 @@ class Outage:
         patience.tell(self._told)
 
     async def wait(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Wait for the end, or for this request's turn to try; then send it."""
+        """Wait for the outage to end or for this request's turn to probe, then send it."""
         async with self._turn:
             if not self.over:
                 left = self._since + self._patience.seconds - _now()
@@ -45,8 +45,8 @@ class Outage:
                 self.end()
             elif _now() >= self._since + self._patience.seconds:
                 raise ModelError(
-                    f"the server is away since {self._told:%H:%M:%S}, longer than the patience of "
-                    f"{duration(self._patience.seconds)}: {error}",
+                    f"the server has been unavailable since {self._told:%H:%M:%S}, longer than the "
+                    f"patience of {duration(self._patience.seconds)}: {error}",
                     kind="unreachable",
                 ) from None
             else:
@@ -56,7 +56,7 @@ class Outage:
         return found
 
     def end(self) -> None:
-        """Let all requests go on."""
+        """End the outage and release all requests."""
         if not self.over:
             self.over = True
             self._patience.tell(None)

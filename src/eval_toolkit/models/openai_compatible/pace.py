@@ -1,4 +1,4 @@
-"""Pace of requests: a gate that refusals close, and the rate that a server accepts."""
+"""Request pacing: a gate closed by refusals, and the rate that a server accepts."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -6,38 +6,39 @@ from collections.abc import Mapping
 from eval_toolkit.models.openai_compatible.failures import quota
 
 _RAMP_S = 3.0
-"""Seconds after which all concurrent requests may be under way, if none was refused."""
+"""Duration of the initial ramp-up to full concurrency if no request is refused, in seconds."""
 _SURE = 100
-"""Number of accepted requests after which one may be refused to learn whether more are."""
+"""Number of accepted requests per refusal provoked to probe for a higher rate."""
 _LONGEST_S = 10.0
-"""Longest first interval between requests, whatever delay the server asks for."""
+"""Maximum initial interval between requests, regardless of the delay requested by the server."""
 _SLOWEST = 1.0 / 60.0
-"""Lowest rate; a server that accepts less has to say so."""
+"""Minimum rate, unless the server requests a longer delay."""
 _RESERVE = 0.1
-"""Share of a server's bucket that is not spent ahead of the rate."""
+"""Share of a server's bucket kept in reserve."""
 _RUNS = 8
-"""Number of refusals that tell whether they depend on the rate."""
+"""Number of refusals used to decide whether they depend on the rate."""
 _LATE_S = 0.1
-"""Delay of the event loop that is made up for."""
+"""Maximum event loop delay that is compensated."""
 
 
 class Pace:
-    """Pace at which requests start, learnt from the refusals of a server.
+    """Rate at which requests start, learnt from a server's refusals.
 
     At a refusal the server's bucket is empty, so the requests accepted since the previous one,
     divided by the time, are the rate at which it fills; less if the bucket was full in between.
-    From then on requests start at this rate and a quarter of what was refused above it. The rate
-    grows with each request, in the end so slowly that about one in `_SURE` is refused.
+    Requests then start at this rate plus a quarter of the refused excess. The rate grows with each
+    request, eventually so slowly that about one in `_SURE` requests is refused.
 
-    Some servers refuse whatever the rate, such as those whose quota others use, too. If lower rates
-    are refused as often as higher ones, the rate grows until refusals become more frequent.
+    Some servers refuse requests at any rate, for example because other clients share their quota.
+    If lower rates are refused as often as higher ones, the rate grows until refusals become more
+    frequent.
 
-    Times are those of the event loop, in seconds.
+    Times are event loop times in seconds.
 
     Parameters
     ----------
     first_wait_s : float
-        Pause after the first refusal if the server names none; 0 to learn no rate.
+        Pause after the first refusal if the server requests no delay; 0 disables rate learning.
 
     Examples
     --------
@@ -59,35 +60,35 @@ class Pace:
         self._n = 0
         """Number of requests that started and were not refused."""
         self._marks: deque[tuple[float, int]] = deque()
-        """Time and number at the refusals between which the rate is measured."""
+        """Times and request counts at the refusals between which the rate is measured."""
         self._closed_until = self._next = float("-inf")
         self._left = 0
-        """Number of requests that the server's headers still allow, whatever the rate."""
+        """Number of requests that the server's headers still allow, regardless of the rate."""
         self._runs: deque[tuple[float, int]] = deque(maxlen=_RUNS)
-        """Rate and number of accepted requests before each of the last refusals."""
+        """Rate and number of accepted requests before each recent refusal."""
         self._usual: float | None = None
         """Requests accepted between refusals that do not depend on the rate; None if they do."""
         self._step: float | None = None
-        """Growth of the rate with each request; None until a second refusal."""
+        """Growth of the rate per request; None until the second refusal."""
         self.rate: float | None = None
-        """Requests per second; None as long as nothing was refused."""
+        """Requests per second; None until the first refusal."""
 
     def room(self, now: float, ceiling: int) -> float:
-        """Return how many requests may be under way: few at first, since any may be refused."""
+        """Return how many requests may be in flight: few at first, since any may be refused."""
         if self._first is None or self.rate is not None or not self._pause:
             return ceiling
         ramp = (now - self._first) / _RAMP_S
         return 1.0 + self._n / 32.0 + ceiling * ramp**3
 
     def wait_for(self, now: float) -> float:
-        """Return the seconds until the next request may start; 0.0 for now."""
+        """Return the seconds until the next request may start; 0.0 if one may start now."""
         until = self._closed_until
         if self.rate is not None and not self._left:
             until = max(until, self._next)
         return max(0.0, until - now)
 
     def start(self, now: float) -> None:
-        """Count a request that starts."""
+        """Record the start of a request."""
         if self._first is None:
             self._first = now
         self._n += 1
@@ -109,7 +110,7 @@ class Pace:
     def accept(
         self, started: float, now: float, under_way: int, headers: Mapping[str, str]
     ) -> None:
-        """Read the headers of an answer, which may state how many requests are left."""
+        """Update the remaining requests from the headers of an answer."""
         stated = quota(headers)
         if stated is None or (self._marks and started <= self._marks[-1][0]):
             return
@@ -131,15 +132,15 @@ class Pace:
         if new and self._pause:
             self._learn(now, wait_s)
             wait_s = 1.0 / (self.rate or 1.0) if wait_s is None else wait_s
-        self.close(now, wait_s or 0.0)  # 0: it was under way when another one was refused
+        self.close(now, wait_s or 0.0)  # 0: it was in flight when another one was refused
 
     def close(self, now: float, wait_s: float) -> None:
-        """Start no request for some seconds."""
+        """Pause all requests for some seconds."""
         self._closed_until = max(self._closed_until, now + wait_s)
         self._next = max(self._next, self._closed_until)
 
     def _learn(self, now: float, wait_s: float | None) -> None:
-        """Estimate the rate at a refusal."""
+        """Update the estimated rate after a refusal."""
         while len(self._marks) > 1 and self._n - self._marks[1][1] >= _SURE:
             self._marks.popleft()
         if self.rate is not None and self._marks:
@@ -161,7 +162,7 @@ class Pace:
         self._marks.append((now, self._n))
 
     def _is_unrelated(self) -> bool:
-        """Return whether the last refusals came as often at low rates as at high ones."""
+        """Return whether recent refusals were as frequent at low rates as at high rates."""
         runs = sorted(self._runs)
         if len(runs) < _RUNS:
             return self._usual is not None
@@ -178,5 +179,5 @@ class Pace:
         return self._usual is not None
 
     def _slowest(self, n: int) -> float:
-        """Return the growth after which one in n requests is refused."""
+        """Return the growth at which one in n requests is refused."""
         return (self.rate or 0.0) * 2.0 / min(n, _SURE) ** 2

@@ -2,7 +2,7 @@
 
 Servers that ignore ``echo``, are off by one token, or renormalise after a logit bias still return
 status 200 and plausible numbers. A scoring method is therefore used only if its log-probability of
-a token agrees with that reported by the server when it generated the token.
+a token agrees with the value the server reported when generating that token.
 """
 
 import math
@@ -26,9 +26,9 @@ PROBES = (
     "One, two, three, four, five,",
     "To be, or not to be, that is the",
 )
-"""Prompts for verification; one is longer in bytes than in characters."""
+"""Prompts for verification; one has more bytes than characters."""
 TOLERANCE = 0.25
-"""Tolerance in nats. Batching changes results by up to 0.2; wrong results are off by whole nats."""
+"""Tolerance in nats. Batching changes results by up to 0.2; wrong results differ by whole nats."""
 _CONCLUSIVE = 2
 """Number of probes that must agree; none may disagree."""
 
@@ -42,10 +42,10 @@ class Unproven(Exception):  # noqa: N818 - reported as a finding, not as an erro
 
 
 async def prove(server: Server, ways: Sequence[str]) -> Scoring:
-    """Return the first method that passes verification, in order of preference.
+    """Return the first scoring method in order of preference that passes verification.
 
     Raises `ModelError` of kind "unsupported" with the result of each method if none passes, and
-    other errors if the server cannot be queried at all.
+    other kinds if the server cannot be queried at all.
     """
     found = []
     chosen: list[tuple[str, NextToken]] | None = None
@@ -62,7 +62,7 @@ async def prove(server: Server, ways: Sequence[str]) -> Scoring:
             if error.kind in _SAYS_NOTHING or (chosen is None and error.kind == "server"):
                 raise
             if chosen is None:
-                found.append(f"a one-token completion with logprobs: {error}")
+                found.append(f"one-token completion with logprobs: {error}")
                 break
             found.append(f"{way}: {error}")
     raise ModelError(
@@ -103,7 +103,7 @@ def _look(scored: ScoredText, text: str) -> None:
     """Raise if an answer does not match the sent text."""
     if not scored.is_about(text):
         got = (scored.text or "")[:40]
-        raise Unproven(f"it returned another text (sent {text!r}, got {got!r})")
+        raise Unproven(f"it returned a different text (sent {text!r}, got {got!r})")
     numbers = scored.logprobs
     if not numbers or numbers[0] is not None:
         raise Unproven(
@@ -115,7 +115,7 @@ def _look(scored: ScoredText, text: str) -> None:
 
 
 def _ruler(texts: Sequence[str], answers: Sequence[ScoredText]) -> Ruler:
-    """Return the unit of the offsets, which count where the tokens are not spelled."""
+    """Return the unit of the text offsets, used if the tokens' spellings are not reported."""
     if all(scored.pieces is not None for scored in answers):
         return Ruler()
     measured = []
@@ -124,7 +124,7 @@ def _ruler(texts: Sequence[str], answers: Sequence[ScoredText]) -> Ruler:
             raise Unproven("it does not report where tokens start")
         if scored.n_prompt is None:
             raise Unproven("it does not report the number of prompt tokens")
-        # The one generated token begins where the text ends.
+        # The single generated token starts where the text ends.
         if scored.n_prompt < len(scored.offsets):
             measured.append((text, scored.offsets[scored.n_prompt]))
     ruler = fit_ruler(measured)
@@ -135,7 +135,9 @@ def _ruler(texts: Sequence[str], answers: Sequence[ScoredText]) -> Ruler:
 
 def _agree(found: float, expected: float, what: str) -> None:
     if abs(found - expected) > TOLERANCE:
-        raise Unproven(f"it returned {found:.2f} for {what}, but {expected:.2f} in a completion")
+        raise Unproven(
+            f"it returned {found:.2f} for {what}, but {expected:.2f} in a plain completion"
+        )
 
 
 async def _takes_lists(

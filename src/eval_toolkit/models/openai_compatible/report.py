@@ -1,4 +1,4 @@
-"""Capabilities of an endpoint, for ``eval-toolkit models check``."""
+"""Report on an endpoint's capabilities, for ``eval-toolkit models check``."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _GENERATE = ("chat", "completions")
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """Capability of an endpoint.
+    """Result of checking one capability of an endpoint.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class EndpointReport:
     base_url: str
     capabilities: tuple[Capability, ...]
     limit: int = 0
-    """Limit of concurrent requests."""
+    """Concurrency limit."""
 
     @property
     def ok(self) -> bool:
@@ -64,7 +64,7 @@ class EndpointReport:
         return any(found.ok for found in self.capabilities if found.name in _GENERATE)
 
     def lines(self) -> list[tuple[str, str, str]]:
-        """Return the capability, "yes" or "no", and the result of each check."""
+        """Return a row per check: capability, "yes" or "no", and result."""
         ways = [found.name for found in self.capabilities if found.ok and found.name in _GENERATE]
         how = f"by {' and '.join(ways)}" if ways else "neither by chat nor by completions"
         return [
@@ -94,7 +94,7 @@ async def examine(
     generate: Callable[[GenerateRequest], Awaitable[Any]],
     ways: tuple[str, ...],
 ) -> EndpointReport:
-    """Test all capabilities of an endpoint; failures are lines of the report.
+    """Test all capabilities of an endpoint; failures are listed in the report.
 
     ``ways`` are the scoring methods to test. Raises `ModelError` if the server cannot be reached or
     requires a key.
@@ -130,7 +130,7 @@ async def _models(endpoint: Endpoint, model: str) -> tuple[bool, str, float | No
     def read(payload: Any) -> list[str]:
         data = payload.get("data")
         if type(data) is not list:
-            raise garbled("no list of models")
+            raise garbled("no model list")
         return [str(entry.get("id")) for entry in data if type(entry) is dict]
 
     reply = await endpoint.ask("models", None, read)

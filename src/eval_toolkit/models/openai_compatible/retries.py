@@ -1,4 +1,4 @@
-"""Retries of one failed request."""
+"""Retries of a failed request."""
 
 import random
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from eval_toolkit.errors import ModelError
 
 REFUSED = 429
 _OVERLOADED = frozenset({429, 503, 529})
-"""Statuses of a server that asks for fewer requests."""
+"""Status codes that ask for fewer requests."""
 _LEAST_REFUSALS = 5
-"""Refusals of a request before it can be refused for another reason than the rate."""
+"""Number of refusals before a cause other than the rate is considered."""
 _OTHERS = 3
-"""Refusals in a row up to which they may be about single requests."""
+"""Maximum number of consecutive refusals attributed to individual requests."""
 _GONE = frozenset({502, 503, 504, 529})
-"""Statuses of a gateway whose server is gone."""
+"""Gateway status codes for an unavailable server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +24,16 @@ class RetryRule:
     first_wait_s: float = 0.5
     longest_wait_s: float = 30.0
     total_s: float = 600.0
-    """Seconds after the first failure in which a try may start."""
+    """Seconds after the first failure within which a try may start."""
 
 
 def closes_gate(error: Exception) -> bool:
-    """Return whether a failure asks all requests to wait."""
+    """Return whether a failure requires all requests to wait."""
     return getattr(error, "status", None) in _OVERLOADED
 
 
 def seems_gone(error: Exception) -> bool:
-    """Return whether a failure may mean that the server is gone, whatever the request."""
+    """Return whether a failure may mean that the server is unavailable for all requests."""
     kind = getattr(error, "kind", "")
     return kind == "connection" or getattr(error, "status", None) in _GONE
 
@@ -61,18 +61,18 @@ class Failures:
         self._used = self._n_refused = 0
         self._n_answers = n_answers
         self.since = self.last = self.before = now
-        """Times of the first failure, the last one, and the one before it."""
+        """Times of the first, latest and second-latest failures."""
         self.n = 0
         """Number of failed tries."""
         self.n_outages = 0
         self.spared = False
-        """Whether the last failure counted as no try: the gate is closed for all requests."""
+        """Whether the last failure did not count as a try, since it paused all requests."""
 
     def place(self, n_in_row: int) -> int | None:
-        """Return the place of the next try in the queue; None for the end.
+        """Return the queue position of the next try; None for the end of the queue.
 
-        A request that was refused lets the others pass, since they may be accepted; not if the
-        server has refused the last ``n_in_row`` requests, whoever sent them.
+        A refused request moves behind the others, since they may be accepted, unless the server has
+        refused the last ``n_in_row`` requests.
         """
         return None if self._n_refused and n_in_row <= _OTHERS else 0
 
@@ -81,9 +81,9 @@ class Failures:
     ) -> float | None:
         """Return the seconds until the next try; None if there is none.
 
-        A refusal (429) after which all requests wait uses up no try. ``n_answers`` is the number of
-        answers to other requests: if many passed while this one was refused at every try, its
-        refusal is not about the rate.
+        A refusal (429) after which all requests wait does not count as a try. ``n_answers`` is the
+        number of answers to other requests: if many succeeded while this request was refused at
+        every try, the refusal is not caused by the rate.
         """
         rule = self._rule
         self.n += 1
@@ -111,7 +111,7 @@ class Failures:
         return asked + random.uniform(0.0, min(rule.first_wait_s, 0.1 * asked))  # noqa: S311
 
     def restart(self, now: float) -> None:
-        """Start anew after an outage."""
+        """Reset the tries after an outage."""
         self.n_outages += 1
         self._used, self._n_refused, self.since, self.last = 0, 0, now, now
 

@@ -1,7 +1,8 @@
 """Parsing of log-probabilities in answers.
 
-A continuation starts where the prompt ends. This boundary is taken from the spellings of the tokens
-in the answer, which must add up to the text that was sent; else tokens are scored by their ids.
+A continuation starts where the prompt ends. This boundary is determined from the spellings of the
+tokens in the answer, which must concatenate to the text that was sent; otherwise tokens are scored
+by id.
 """
 
 import math
@@ -22,7 +23,7 @@ _ABOVE_BEST = 0.25
 
 
 class StraddleError(ModelError):
-    """The answer does not tell which tokens are those of the continuation."""
+    """The answer does not show which tokens belong to the continuation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,10 @@ class ScoredText:
     """Spelling of each token; None if not reported, or if ids are reported instead."""
 
     def starts(self, text: str) -> tuple[int, list[int]] | None:
-        """Return the number of tokens before a text, and where each token starts in it.
+        """Return the number of tokens before a text, and the start of each token in it.
 
-        None if the tokens do not spell the text, since a character is split over several of them
-        or spaces are lost. A BOS token and one space may precede the text.
+        None if the tokens do not spell the text because a character is split over several tokens or
+        spaces are lost. A BOS token and one space may precede the text.
         """
         pieces = self.pieces or ()
         if "\ufffd" in text:
@@ -96,13 +97,13 @@ class ScoredText:
         return Score(math.fsum(min(number, 0.0) for number in numbers), len(numbers), greedy, start)
 
     def is_about(self, text: str) -> bool:
-        """Return whether the scored text matches, as far as the server reports it."""
+        """Return whether the scored text, if reported, matches."""
         return self.text is None or whole_text(self.text).startswith(whole_text(text))
 
 
 def another_text(found: str) -> ModelError:
     """Return the error for results about another text."""
-    return garbled(f"a text other than the one sent: {found[:40]!r} …")
+    return garbled(f"results for a different text than the one sent: {found[:40]!r} …")
 
 
 def is_logprob(value: Any) -> bool:
@@ -117,7 +118,7 @@ def _is_number(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Ruler:
-    """Unit ("characters" or "bytes") and offset of a server's token positions.
+    """Unit ("characters" or "bytes") and shift of a server's token offsets.
 
     ``shift`` is the offset of the first character, since some servers include a BOS token.
     """
@@ -126,7 +127,7 @@ class Ruler:
     shift: int = 0
 
     def size(self, text: str) -> int:
-        """Return the length of a text."""
+        """Return the length of a string."""
         if self.unit == "characters" or text.isascii():
             return len(text)
         return len(text.encode("utf-8", "surrogatepass"))
@@ -137,7 +138,7 @@ class Ruler:
         found = scored.starts(text)
         if found is not None:
             skip, starts = found
-            # Nothing tells to which character a token without a spelling belongs.
+            # A token without a spelling cannot be assigned to a character.
             first = bisect_left(starts, len(prompt)) if prompt else 0
             last = bisect_left(starts, len(text), first)
             if prompt and not starts[first] == len(prompt) < starts[first + 1]:
@@ -185,7 +186,7 @@ def _tail(text: str) -> str:
 
 
 def fit_ruler(measured: Sequence[tuple[str, int]]) -> Ruler | None:
-    """Return the ruler that matches the measured ends of all texts, or None."""
+    """Return the ruler for which all texts have the measured ends, or None."""
     for unit in ("characters", "bytes"):
         plain = Ruler(unit)
         shifts = {end - plain.size(text) for text, end in measured}
@@ -286,13 +287,13 @@ def _prompt_logprobs(choice: Mapping[str, Any], text: str) -> ScoredText:
         numbers.append(cell.get("logprob"))
         tops.append({at: top.get("logprob") for at, top in enumerate(cells)})
         tokens.append(str(cell.get("decoded_token") or ""))
-    # The first token has no entry: what the others leave is its spelling.
+    # The first token has no entry: its spelling is the text before the other tokens.
     tail = "".join(tokens[1:])
     if not text:
         pass  # token ids were sent
     elif whole_text(text).endswith(tail):
         rest = text[: len(text) - len(tail)]
-        whole = not rest or tokens[1:2] != [""]  # else parts of characters follow it
+        whole = not rest or tokens[1:2] != [""]  # otherwise it is followed by parts of characters
         tokens[0] = rest if whole else "\ufffd"
     elif "\ufffd" not in tail and "" not in tokens[1:] and not _close(text).endswith(_close(tail)):
         raise another_text(tail)
@@ -300,7 +301,7 @@ def _prompt_logprobs(choice: Mapping[str, Any], text: str) -> ScoredText:
 
 
 def _close(text: str) -> str:
-    """Return a text without spaces, which some tokenisers lose."""
+    """Remove spaces, which some tokenisers lose."""
     return whole_text(text).replace(" ", "")
 
 
@@ -321,7 +322,7 @@ class NextToken:
 
 
 def read_next_token(choice: Mapping[str, Any]) -> NextToken:
-    """Parse the single requested token, in either of the common formats."""
+    """Parse the single requested token in either common format."""
     text, logprobs = choice.get("text"), choice.get("logprobs")
     if type(text) is not str or type(logprobs) is not dict:
         raise garbled("no log-probability of the generated token")
@@ -346,7 +347,7 @@ def read_next_token(choice: Mapping[str, Any]) -> NextToken:
 
 
 def top_tokens(choice: Mapping[str, Any]) -> dict[int | str, float]:
-    """Return the log-probabilities of the likeliest next tokens, by id or else by spelling."""
+    """Return the log-probabilities of the most likely next tokens, by id or else by spelling."""
     logprobs = choice.get("logprobs")
     if type(logprobs) is not dict:
         raise garbled("no log-probability of the generated token")
@@ -366,7 +367,7 @@ def _key(name: str) -> int | str:
 
 
 def _token_id(given: Any, token: Any, text: str) -> int | None:
-    """Return the id of a token, given or encoded in its text."""
+    """Return the id of a token, given as a field or encoded in its spelling."""
     if type(given) is int or type(token) is not str:
         return given if type(given) is int else None
     number = token.removeprefix("token_id:")

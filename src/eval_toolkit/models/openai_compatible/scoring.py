@@ -26,7 +26,7 @@ from eval_toolkit.models.openai_compatible.wire import Dialect, garbled
 
 T = TypeVar("T")
 MISSING = ("not_found", "bad_request", "garbled", "unsupported")
-"""Kinds of failures of servers that lack an endpoint."""
+"""Error kinds returned by servers that lack an endpoint."""
 
 
 class Once(Generic[T]):
@@ -38,7 +38,7 @@ class Once(Generic[T]):
         self._lock: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
     async def __call__(self) -> T:
-        """Return the result; failures are not kept."""
+        """Return the result; failures are not cached."""
         if not self._made:
             loop = asyncio.get_running_loop()
             if self._lock is None or self._lock[0] is not loop:
@@ -50,7 +50,7 @@ class Once(Generic[T]):
 
 
 class Work:
-    """Total usage of the requests behind one answer."""
+    """Total usage of the requests for one answer."""
 
     __slots__ = ("cached_tokens", "completion_tokens", "latency_s", "prompt_tokens", "tries")
 
@@ -87,7 +87,7 @@ class Server:
         fields["prompt"] = prompts[0] if len(prompts) == 1 else list(prompts)
         fields |= {"echo": True, "logprobs": 1} if way == "echo" else {"prompt_logprobs": 1}
         reply = await self._complete(fields, len(prompts), work)
-        # Parsed here, not in the retries: an unexpected format does not change with further tries.
+        # Parsed here, not in the retries: retries do not change an unexpected format.
         if way == "echo":
             return read_echo(reply.value, reply.tokens[0])
         texts = [prompt if isinstance(prompt, str) else "" for prompt in prompts]
@@ -107,14 +107,14 @@ class Server:
     async def next_token(
         self, prompt: str | Sequence[int], forced: int | None = None, work: Work | None = None
     ) -> NextToken:
-        """Return the most likely or forced next token with its log-probability."""
+        """Return the most likely next token, or the forced one, with its log-probability."""
         fields = {} if forced is None else {"logit_bias": {str(forced): 100}}
         return read_next_token((await self.next_choice(prompt, fields, work)).value[0])
 
     async def next_choice(
         self, prompt: str | Sequence[int], fields: Mapping[str, Any], work: Work | None = None
     ) -> Reply[list[dict[str, Any]]]:
-        """Return the answer with one generated token and log-probabilities."""
+        """Request one generated token with log-probabilities."""
         body = {"model": self.dialect.model, "prompt": prompt, "max_tokens": 1, "temperature": 0}
         return await self._complete({**body, "logprobs": 1, **fields}, 1, work)
 
@@ -142,7 +142,7 @@ class Server:
         return (await self.endpoint.ask("/detokenize", body, _read_spelling)).value
 
     async def rendered(self, messages: Sequence[Mapping[str, str]]) -> str | list[int]:
-        """Return a conversation in the server's template: its text, or else its tokens."""
+        """Render a conversation by the server's template, as a string or else as tokens."""
         fields: dict[str, Any] = {"model": self.dialect.model, "messages": messages}
         if messages[-1]["role"] == Role.ASSISTANT:
             fields |= {"continue_final_message": True, "add_generation_prompt": False}
@@ -218,7 +218,7 @@ class Scoring(Protocol):
     async def by_ids(
         self, before: Sequence[int], after: Sequence[Sequence[int]], work: Work
     ) -> list[Score]:
-        """Return the score of each continuation, given as tokens after those of the prompt."""
+        """Return the score of each continuation, given as tokens that follow the prompt's."""
         ...
 
 
@@ -243,7 +243,7 @@ class WholeText:
     async def read(
         self, scored: Sequence[ScoredText], prompt: str, continuations: Sequence[str], work: Work
     ) -> list[Score]:
-        """Return the scores in answers; if they do not tell, ask again with token ids."""
+        """Return the scores from the answers; if these are ambiguous, score by token ids."""
         try:
             return [
                 self.ruler.score(one, prompt, continuation)
@@ -284,11 +284,11 @@ class WholeText:
 async def split_tokens(
     server: Server, prompt: str | Sequence[int], continuations: Sequence[str]
 ) -> tuple[list[int], list[list[int]]]:
-    """Return the tokens of the prompt, and those of each continuation.
+    """Return the tokens of the prompt and of each continuation.
 
-    The tokens of the whole text are used if they start with those of the prompt; if a token would
-    straddle the boundary, or only the tokens of the prompt are known, the continuation is tokenised
-    separately, and must be what its tokens spell after the prompt.
+    The tokens of the whole text are used if they start with the prompt's tokens. If a token would
+    straddle the boundary, or only the prompt's tokens are known, the continuation is tokenised
+    separately, and its tokens must spell it after the prompt.
     """
     if isinstance(prompt, str):
         before = (await server.tokens(prompt))[0] if prompt else []
@@ -351,7 +351,8 @@ class Forcing:
         )
         if not reply.value[0].get("logprobs"):  # llama.cpp waits for the whole character
             raise StraddleError(
-                f"the server gives no log-probability of token {step[-1]}, a part of a character",
+                f"the server returns no log-probability for token {step[-1]}, which is part of a "
+                "character",
                 kind="bad_request",
             )
         token = read_next_token(reply.value[0])

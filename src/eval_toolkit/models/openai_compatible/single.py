@@ -1,4 +1,4 @@
-"""Scoring of choices of one token each by one request for the next token."""
+"""Scoring of single-token choices with one request for the next token."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,17 +17,17 @@ from eval_toolkit.models.openai_compatible.scoring import (
 )
 
 _ANCHOR = "Answer:"
-"""Text before a choice when its tokens are counted."""
+"""Text prepended to a choice when counting its tokens."""
 _LONGEST = 8
-"""Maximum number of characters of choices that may be single tokens."""
+"""Maximum number of characters in a choice that may be a single token."""
 _MOST = (20, 5)
 """Numbers of log-probabilities to request: vLLM's limit, and OpenAI's."""
 _FEW = 3
-"""Number of log-probabilities that are compared with the verified method."""
+"""Number of log-probabilities to compare with the verified method."""
 
 
 def may_be_single(continuations: Sequence[str]) -> bool:
-    """Return whether it is worth asking if choices are single tokens."""
+    """Return whether choices are short enough to check if they are single tokens."""
     return len(continuations) > 1 and all(
         len(text.strip()) <= _LONGEST and len(text.split()) == 1 for text in continuations
     )
@@ -36,8 +36,8 @@ def may_be_single(continuations: Sequence[str]) -> bool:
 class SingleTokens:
     """Log-probabilities of the next token, for choices that are single tokens.
 
-    The prompt is sent once, and servers find it in their prefix cache. Used only if the numbers
-    agree with those of the verified method.
+    The prompt is sent once and can be read from the server's prefix cache. Used only if the
+    log-probabilities agree with those of the verified method.
     """
 
     def __init__(self, server: Server, scoring: Scoring) -> None:
@@ -51,7 +51,7 @@ class SingleTokens:
     async def scores(
         self, prompt: str | Sequence[int], continuations: Sequence[str], work: Work
     ) -> list[Score] | None:
-        """Return the scores; None if a choice has several tokens or is not among the likeliest."""
+        """Return the scores; None if a choice has several tokens or too low a probability."""
         try:
             ids = await self._tokens(continuations)
             if ids is None or not await self._proven():
@@ -82,9 +82,9 @@ class SingleTokens:
     async def _ask(
         self, prompt: str | Sequence[int], ids: Sequence[int], work: Work
     ) -> tuple[Mapping[int | str, float], int | None]:
-        """Return log-probabilities by id or spelling, and the number of tokens of the prompt."""
+        """Return log-probabilities by id or spelling, and the prompt's token count."""
         fields: dict[str, Any] = {"logprobs": self._n}
-        if self._by_id:  # fields of vLLM
+        if self._by_id:  # vLLM's fields
             fields |= {"return_tokens_as_token_ids": True, "logprob_token_ids": list(ids)}
         reply = await self._server.next_choice(prompt, fields, work)
         return top_tokens(reply.value[0]), reply.tokens[0]

@@ -1,4 +1,4 @@
-"""Answers sent as server-sent events, put together as if they were sent at once."""
+"""Assembly of answers streamed as server-sent events."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -7,26 +7,26 @@ from typing import Any, Protocol
 from eval_toolkit.models.openai_compatible.wire import garbled
 
 DONE = b"[DONE]"
-"""Data of the last event of some services."""
+"""Data of the final event from some services."""
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
 class Streamed(dict[str, Any]):
-    """Answer put together from events."""
+    """Answer assembled from events."""
 
     first_token_at: float | None = None
     """Time of the first text, by `time.perf_counter`."""
 
 
 class Events(Protocol):
-    """Puts a streamed answer together."""
+    """Assembles a streamed answer."""
 
     def add(self, event: Mapping[str, Any]) -> bool:
-        """Take the next event; return whether it contains text of the answer or its reasoning."""
+        """Process the next event; return whether it contains answer or reasoning text."""
         ...
 
     def whole(self) -> Streamed:
-        """Return the answer as it is sent without streaming; raise "garbled" if it has no end."""
+        """Return the answer as sent without streaming; raise "garbled" if it is incomplete."""
         ...
 
 
@@ -44,16 +44,16 @@ class EventReader:
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
-        """The line that has begun, in the pieces in which it arrived."""
+        """Received pieces of the incomplete line."""
         self._data: list[bytes] = []
 
     def feed(self, part: bytes) -> Iterator[bytes]:
-        """Yield the data of each event that ends in this part."""
+        """Yield the data of each event completed by this part."""
         if b"\n" not in part and b"\r" not in part:
             self._rest.append(part)
             return
         text = b"".join((*self._rest, part))
-        held = text.endswith(b"\r")  # the first half of a line end, perhaps
+        held = text.endswith(b"\r")  # may be the first half of a line end
         lines = _LINE_END.split(text[:-1] if held else text)
         self._rest = [lines.pop() + (b"\r" if held else b"")]
         for line in lines:
@@ -71,13 +71,13 @@ class ChatEvents:
     def __init__(self) -> None:
         self._whole = Streamed()
         self._fields: dict[str, list[Any]] = {}
-        """Pieces of each field of the message, or of the text."""
+        """Received pieces of each message field, or of the text."""
         self._logprobs: dict[str, list[Any]] = {}
         self._reason: str | None = None
         self._is_text = False
 
     def add(self, event: Mapping[str, Any]) -> bool:
-        """Take the next event; return whether it contains text."""
+        """Process the next event; return whether it contains text."""
         self._whole.update({k: v for k, v in event.items() if k != "choices" and v is not None})
         choices = event.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
@@ -98,7 +98,7 @@ class ChatEvents:
     def whole(self) -> Streamed:
         """Return the answer."""
         if self._reason is None:
-            raise garbled("no end; the stream stopped before it")
+            raise garbled("no end event; the stream stopped early")
         fields = {name: _joined(pieces) for name, pieces in self._fields.items()}
         choice = {"index": 0, "finish_reason": self._reason}
         choice |= fields if self._is_text else {"message": {"content": None, **fields}}

@@ -33,13 +33,13 @@ T = TypeVar("T")
 _LARGE_BODY = 1 << 20
 """Size above which aiohttp warns about bodies that are not streams."""
 _FILE_TIMEOUT_S = 600.0
-"""Timeout of a request about a file, unless that of other requests is longer."""
+"""Minimum timeout for file requests, in seconds."""
 _KEEPALIVE_S = 4.0
 """Keep-alive timeout, below the five seconds after which common servers close connections."""
 
 
 class FilePath(str):
-    """Path to or from which a file is sent; the answer is ``{"content": bytes}``."""
+    """Path for uploading or downloading a file; the answer is ``{"content": bytes}``."""
 
     content_type: str
 
@@ -51,7 +51,7 @@ class FilePath(str):
 
 
 class Connection:
-    """Session of one event loop, and the secrets that it sends."""
+    """Session for one event loop, and the secrets that it sends."""
 
     __slots__ = ("aiohttp", "life", "loop", "secrets", "session")
 
@@ -74,7 +74,7 @@ class Connection:
 
 
 class Transport:
-    """Sends requests to an address, by the conventions of a service.
+    """Sends requests to an address, following a service's conventions.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Transport:
     api : Api
         Conventions of the service, and the keys sent to it.
     timeout_s : float
-        Timeout of one try in seconds; of a streamed answer, that between two events.
+        Timeout per try, in seconds; when streaming, the maximum wait between events.
     """
 
     def __init__(self, address: Address, api: "Api", timeout_s: float) -> None:
@@ -145,7 +145,7 @@ class Transport:
             ) from None
         except aiohttp.ClientPayloadError:
             raise EndpointError(
-                f"{self._where(path)} closed the connection in the middle of its answer",
+                f"{self._where(path)} closed the connection before completing its answer",
                 kind="garbled",
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -165,7 +165,7 @@ class Transport:
     def parsed(
         self, path: str, status: int, raw: bytes, read: Callable[[Mapping[str, Any]], T]
     ) -> Reply[T]:
-        """Return an answer that was sent in a file, or raise its error."""
+        """Return an answer from a batch file, or raise its error."""
         _, secrets = self.api.headers()
         if status >= 300:
             raise self._failure(path, status, {}, raw, secrets)
@@ -185,7 +185,7 @@ class Transport:
         return self.api.corrected(error, headers, raw)
 
     async def _whole(self, path: str, response: Any) -> bytes:
-        """Return a body, read at once if its length is stated and within the limit."""
+        """Return a body, read in one piece if its stated length is within the limit."""
         n, encoded = response.content_length, "Content-Encoding" in response.headers
         if n is not None and n <= ANSWER_BYTES and not encoded:
             return bytes(await response.read())
@@ -208,20 +208,20 @@ class Transport:
     async def _streamed(
         self, path: str, response: Any, patience: asyncio.Timeout, secrets: tuple[str, ...]
     ) -> Streamed:
-        """Return an answer that is sent as events; every event renews the patience."""
+        """Return an answer streamed as events; every event resets the timeout."""
         reader, events, loop = EventReader(), self.api.events(), asyncio.get_running_loop()
         first: float | None = None
         async for part in self._parts(path, response):
             for data in reader.feed(part):
                 event = {} if data == DONE else self._decoded(path, data, secrets)
-                if event.get("type") == "ping":  # the server lives, but writes nothing
+                if event.get("type") == "ping":  # the server is alive but generates nothing
                     continue
                 patience.reschedule(loop.time() + self._timeout_s)
                 if self.read(path, event, events.add) and first is None:
                     first = time.perf_counter()
         answer = events.whole()
         answer.first_token_at = first
-        if secrets:  # which two events may share
+        if secrets:  # a secret may span two events
             answer.update(without_secrets(dict(answer), secrets))
         return answer
 
@@ -229,7 +229,7 @@ class Transport:
         # Ignore the content type, since some proxies label JSON as text.
         try:
             payload = json.loads(raw)
-            # Characters of a secret may be escaped.
+            # Characters in a secret may be escaped.
             if secrets and (b"\\" in raw or any(secret.encode() in raw for secret in secrets)):
                 payload = without_secrets(payload, secrets)
         except (ValueError, RecursionError):
@@ -252,7 +252,7 @@ class Transport:
     def read(
         self, path: str, payload: Mapping[str, Any], read: Callable[[Mapping[str, Any]], T]
     ) -> T:
-        """Parse a decoded answer; answers that cannot be parsed raise "garbled"."""
+        """Parse a decoded answer; raise "garbled" if this fails."""
         try:
             return read(payload)
         except EvalToolkitError:
@@ -266,11 +266,11 @@ class Transport:
             ) from error
 
     def _url(self, path: str) -> "tuple[URL, str]":
-        """Return the URL of a path, and how it is written."""
+        """Return the URL of a path, and its string form."""
         found = self._urls.get(path)
         if found is None:
             yarl = require("yarl", feature="OpenAICompatible", extra="llm")
-            # A path with escapes is final: to unescape it would break its signature.
+            # Paths with escapes are left unchanged: unescaping would invalidate the signature.
             url = yarl.URL(self.address.url(path), encoded="%" in path)
             found = self._urls[path] = url, str(url)
         return found
@@ -280,14 +280,14 @@ class Transport:
 
 
 def load_aiohttp() -> Any:
-    """Import aiohttp, or raise an error that says what to install."""
+    """Import aiohttp, or raise an error with installation instructions."""
     return require("aiohttp", feature="OpenAICompatible", extra="llm")
 
 
 async def _session_life(
     headers: Mapping[str, str], *, from_env: bool
 ) -> "AsyncGenerator[ClientSession]":
-    """Yield a session that is closed at the latest when its event loop ends.
+    """Yield a session that is closed no later than its event loop.
 
     Event loops close their async generators before they stop, so a caller who forgets `aclose`
     leaves no open connection and causes no warning.

@@ -1,4 +1,4 @@
-"""Tokens, costs and latencies of answers."""
+"""Token counts, costs and latencies of answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Totals:
     """Total latency of the answers."""
     in_flight: int = 0
     limit: int = 0
-    """Current limit of concurrent requests."""
+    """Current concurrency limit."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict."""
@@ -37,15 +37,15 @@ class Totals:
 
 
 class Tokens(NamedTuple):
-    """Numbers of tokens of an answer; None if unknown."""
+    """Token counts of an answer; None if unknown."""
 
     prompt: int | None = None
     completion: int | None = None
-    """Generated tokens, reasoning included."""
+    """Generated tokens, including reasoning."""
     cached: int = 0
-    """Part of the prompt."""
+    """Cached prompt tokens, included in the prompt's."""
     reasoning: int = 0
-    """Part of the completion."""
+    """Reasoning tokens, included in the completion's."""
 
 
 class Reply(Generic[T]):
@@ -63,10 +63,9 @@ class Reply(Generic[T]):
 
 
 def read_usage(payload: Mapping[str, Any]) -> Tokens:
-    """Return the numbers of tokens of prompt and answer.
+    """Return the token counts of prompt and answer.
 
-    Reasoning tokens are part of those of the answer, also where the server adds them only to
-    its total.
+    Answer tokens include reasoning tokens, even if the server adds these only to its total.
     """
     usage = payload.get("usage")
     if type(usage) is not dict:
@@ -87,5 +86,5 @@ def _detail(usage: Mapping[str, Any], group: str, name: str) -> int:
 
 
 def count(given: Any) -> int | None:
-    """Return a number of tokens; None if it is none."""
+    """Return a valid token count, else None."""
     return given if type(given) is int and 0 <= given < 1 << 53 else None

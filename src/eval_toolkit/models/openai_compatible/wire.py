@@ -1,4 +1,4 @@
-"""JSON bodies and answers of generation requests."""
+"""JSON bodies and answers for generation requests."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,11 +26,11 @@ class Dialect:
     max_tokens_field: str = "max_tokens"
     prefill: str = "message"
     default_max_tokens: int = 1024
-    """Default limit for text prompts; without one, most servers stop after 16 tokens."""
+    """Default token limit for text prompts; without a limit, most servers stop after 16 tokens."""
     max_stops: int | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     top_logprobs: int | None = None
-    """Number of the likeliest tokens to ask for with each token of a chat answer."""
+    """Number of most likely tokens to request for each token of a chat answer."""
     stream: bool = False
 
     def chat_body(self, request: GenerateRequest, messages: Sequence[Message]) -> bytes:
@@ -69,14 +69,14 @@ class Dialect:
         return body
 
     def read_chat(self, payload: Mapping[str, Any]) -> "Generated":
-        """Return a chat answer, without log-probabilities that nobody asked for."""
+        """Return a chat answer, without log-probabilities that were not requested."""
         found = read_chat(payload)
         if self.top_logprobs is None:
             found.tops = None
         return found
 
     def encode(self, body: dict[str, Any]) -> bytes:
-        """Encode a body with the user's fields; None removes a field."""
+        """Add the user's fields to a body and encode it; None removes a field."""
         if self.extra_body:
             merged = {**body, **self.extra_body}
             body = {name: value for name, value in merged.items() if value is not None}
@@ -90,7 +90,7 @@ def _chat(messages: Sequence[Message], prefill: str) -> list[dict[str, str]]:
 
 
 def cue_in_user(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return a conversation with its cue, if there is one, at the end of the user's message."""
+    """Return a conversation with its cue, if any, at the end of the user message."""
     *before, cue = messages
     if cue.role is not Role.ASSISTANT:
         return messages
@@ -147,7 +147,7 @@ def first_choice(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_chat(payload: Mapping[str, Any]) -> Generated:
-    """Return the text of a chat answer, and separately any reasoning outside of the content.
+    """Return the text of a chat answer, and any reasoning outside its content separately.
 
     The text may be empty, for example if the reasoning used up all tokens; a null text is accepted
     if there is reasoning or the token limit was reached. Raises `ModelError` of kind "refused" if
@@ -179,7 +179,7 @@ def read_chat(payload: Mapping[str, Any]) -> Generated:
 
 
 def _tops(logprobs: Any) -> list[Any] | None:
-    """Return each token with its log-probability and those of the likeliest ones."""
+    """Return each token with its log-probability and the most likely alternatives."""
     cells = logprobs.get("content") if type(logprobs) is dict else None
     if not cells:
         return None
@@ -229,7 +229,7 @@ def _part(part: Any) -> str:
 
 
 def read_text(payload: Mapping[str, Any]) -> Generated:
-    """Return the text of an answer of the completions endpoint."""
+    """Return the text of an answer from the completions endpoint."""
     choice = first_choice(payload)
     text, reason = choice.get("text"), choice.get("finish_reason")
     if type(text) is not str:

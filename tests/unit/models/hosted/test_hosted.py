@@ -273,7 +273,7 @@ def test_log_likelihoods_are_refused_by_name(api: str) -> None:
     with Emulated(app) as server:
         model: Any = made(api, server)
         with pytest.raises(
-            ModelError, match=f"^{api}:{APIS[api][2]}: .* gives no log-likelihoods"
+            ModelError, match=f"^{api}:{APIS[api][2]}: .* does not return log-likelihoods"
         ) as caught:
             asyncio.run(model.loglikelihood(LoglikelihoodRequest("2 + 2 =", (" 4", " 5"))))
     assert caught.value.kind == "unsupported"
@@ -311,7 +311,7 @@ def test_a_streamed_answer_is_the_same(api: str, fault: str) -> None:
     ("fault", "kind", "words"),
     [
         ("stream-error", "server", "an error"),
-        ("stream-cut", "garbled", "the stream stopped before it"),
+        ("stream-cut", "garbled", "the stream stopped early"),
         ("stream-stall", "timeout", "streamed nothing for 0.3 s"),
         ("stream-stall-pings", "timeout", "streamed nothing for 0.3 s"),
     ],
@@ -376,8 +376,8 @@ def test_a_refusal_is_streamed_too(api: str) -> None:
         ("azure:m{base_url='https://n.openai.azure.com'}", {"AZURE_OPENAI_API_KEY": "x"}, "https://n.openai.azure.com/openai/v1", "with the key in AZURE_OPENAI_API_KEY"),
         ("azure:m{api_version='2024-10-21'}", {"AZURE_OPENAI_ENDPOINT": "https://n.openai.azure.com/"}, "https://n.openai.azure.com/openai/deployments/m", "without a key"),
         ("azure:m{base_url='https://openai.azure.com.evil.example'}", {"AZURE_OPENAI_API_KEY": "x"}, "https://openai.azure.com.evil.example/openai/v1", "without a key"),
-        ("bedrock:m", {}, "https://bedrock-runtime.eu-central-1.amazonaws.com", "signed with the credentials of botocore"),
-        ("bedrock:m{region='us-gov-west-1', profile=p}", {}, "https://bedrock-runtime.us-gov-west-1.amazonaws.com", "signed with the credentials of profile p"),
+        ("bedrock:m", {}, "https://bedrock-runtime.eu-central-1.amazonaws.com", "signed with credentials from botocore"),
+        ("bedrock:m{region='us-gov-west-1', profile=p}", {}, "https://bedrock-runtime.us-gov-west-1.amazonaws.com", "signed with credentials from profile p"),
         ("bedrock:m", {"AWS_BEARER_TOKEN_BEDROCK": "x"}, "https://bedrock-runtime.eu-central-1.amazonaws.com", "with the key in AWS_BEARER_TOKEN_BEDROCK"),
     ],
 )  # fmt: skip
@@ -409,8 +409,8 @@ def test_where_prompts_go_is_said_first(
         ("gemini:m{top_logprobs=0}", "`top_logprobs` is 0"),
         ("anthropic:m{region='us-east-1'}", "has no option 'region'"),
         ("bedrock:m{stream=true}", "has no option 'stream'"),
-        ("bedrock:m{region='evil.example/'}", "the region of bedrock:m is 'evil.example/'"),
-        ("azure:m", r"azure:m has no address; write azure:m{base_url="),
+        ("bedrock:m{region='evil.example/'}", "the region for bedrock:m is 'evil.example/'"),
+        ("azure:m", r"no endpoint set for azure:m; use azure:m{base_url="),
         ("azure:m{base_url='https://n.openai.azure.com', api_version='latest'}", "`api_version` is 'latest'"),
         ("gemini:", "lacks a name after the colon"),
     ],
@@ -456,10 +456,10 @@ def test_without_credentials_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) ->
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     app = BedrockApp()
-    with pytest.raises(ModelError, match="botocore found no credentials") as caught:
+    with pytest.raises(ModelError, match="botocore found no AWS credentials") as caught:
         ask("bedrock", app)
     assert (caught.value.kind, app.bodies) == ("auth", [])
-    with pytest.raises(ModelError, match=r"cannot be read: .*nobody"):
+    with pytest.raises(ModelError, match=r"cannot read the AWS credentials: .*nobody"):
         ask("bedrock", app, profile="nobody")
 
 

@@ -184,16 +184,18 @@ def test_files_are_of_one_endpoint_and_of_limited_size(
 
 def test_what_a_batch_cannot_do_is_refused(tmp_path: Path) -> None:
     place = tmp_path / "log.jsonl"
-    with pytest.raises(InvalidTypeError, match="batches are for models openai:NAME, not Scripted"):
+    with pytest.raises(
+        InvalidTypeError, match="batches require an openai:NAME model, not Scripted"
+    ):
         BatchModel(ScriptedModel("4"), place)
-    with pytest.raises(InvalidInputError, match="not streamed; remove stream=true"):
+    with pytest.raises(InvalidInputError, match="cannot be streamed; remove stream=true"):
         BatchModel(OpenAICompatible("m", base_url="http://h/v1", stream=True), place)
     with user_server({}, prices=Prices(other=(1.0, 1.0)), spending=Spending(1.0)):
         inner = OpenAICompatible("m", base_url="http://h/v1")
-        with pytest.raises(InvalidInputError, match="remove --max-cost and --max-tokens-total"):
+        with pytest.raises(InvalidInputError, match="or both --max-cost and --max-tokens-total"):
             BatchModel(inner, place)
     model = BatchModel(OpenAICompatible("m", base_url="http://h/v1"), place)
-    with pytest.raises(ModelError, match="m: batches have no log-likelihoods") as caught:
+    with pytest.raises(ModelError, match="m: batches do not support log-likelihoods") as caught:
         asyncio.run(model.loglikelihood(LoglikelihoodRequest("a", ("b",))))
     assert caught.value.kind == "unsupported"
     assert not place.exists()

@@ -165,7 +165,7 @@ def test_a_bias_is_trusted_only_where_it_does_not_change_the_numbers(kind: str) 
             found = score(server, "I say", choices, loglikelihood="force")
             assert found.loglikelihoods == pytest.approx(expected(server, "I say", choices))
             return
-        with pytest.raises(ModelError, match="in a completion") as caught:
+        with pytest.raises(ModelError, match="in a plain completion") as caught:
             score(server, "I say", choices, loglikelihood="force")
     assert caught.value.kind == "unsupported"
 

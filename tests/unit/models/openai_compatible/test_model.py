@@ -40,9 +40,9 @@ def ask(server: FaultServer, text: str = "What is 2 + 3?", **options: Any) -> Ra
         ({"base_url": "http://[::1/v1"}, "must look like"),
         ({"base_url": "http://host:port/v1"}, "must look like"),
         ({"base_url": "http://a host/v1"}, "must look like"),
-        ({"base_url": "https://me:pw@host/v1"}, "contains a password or a key"),
-        ({"base_url": "https://me@host/v1"}, "contains a password or a key"),
-        ({"base_url": "https://host/v1?api_key=abcdef123"}, "contains a password or a key"),
+        ({"base_url": "https://me:pw@host/v1"}, "contains a password or key"),
+        ({"base_url": "https://me@host/v1"}, "contains a password or key"),
+        ({"base_url": "https://host/v1?api_key=abcdef123"}, "contains a password or key"),
         ({"concurrency": 0}, "`concurrency` is 0; it must be at least 1"),
         ({"max_tries": 0}, "`max_tries` is 0"),
         ({"timeout_s": 0}, "`timeout_s` is 0"),
@@ -234,7 +234,9 @@ def test_headers_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         assert ask(server, headers_env={"X-Gateway": "GATEWAY"}).text == "5"
         assert server.app.headers[-1]["X-Gateway"] == SECRET
         monkeypatch.delenv("GATEWAY")
-        with pytest.raises(ModelError, match="variable GATEWAY, which is not set"):
+        with pytest.raises(
+            ModelError, match="variable GATEWAY for the header X-Gateway is not set"
+        ):
             ask(server, headers_env={"X-Gateway": "GATEWAY"})
 
 

@@ -86,7 +86,7 @@ def test_servers_that_take_no_lists_are_asked_choice_by_choice(lists: str) -> No
 LIARS = {
     "ignored": "no log-probabilities of the prompt",
     "refused": "echo is not supported",
-    "off_by_one": "in a completion",
+    "off_by_one": "in a plain completion",
     "short": "log-probabilities for",
     "nan": "the log-probability of token 2 is nan",
     "positive": "the log-probability of token 1 is",
@@ -127,7 +127,7 @@ LONG = "The dog is in Rome, and Paris is a question. " * 3 + "It is"
 @pytest.mark.parametrize(
     ("lie", "words"),
     [
-        ("truncated", "a text other than the one sent"),
+        ("truncated", "a different text than the one sent"),
         ("zeros", "a log-probability of 0.0, above that of the most likely token"),
     ],
 )
@@ -152,7 +152,7 @@ def test_prompt_logprobs_are_compared_with_what_was_sent() -> None:
     [read] = read_prompt_logprobs([choice], ["It is Rome"], 3)
     assert read.pieces == ["It", " is", " Rome"]
     for text, n_prompt, words in (
-        ("It is Paris", 3, "a text other than the one sent"),
+        ("It is Paris", 3, "a different text than the one sent"),
         ("It is Rome", 4, "3 log-probabilities for 4 prompt tokens"),
     ):
         with pytest.raises(ModelError, match=words) as caught:
@@ -216,7 +216,7 @@ def test_forced_tokens_are_recognised_by_id_or_by_spelling(ids: str) -> None:
     [
         ("ignored", "was forced, but"),
         ("wrong_id", "was forced, but"),
-        ("renormalised", "in a completion"),
+        ("renormalised", "in a plain completion"),
     ],
 )
 def test_a_server_that_lies_about_forcing_is_refused(lie: str, words: str) -> None:
@@ -279,7 +279,7 @@ def test_a_refusal_is_remembered_and_a_failure_is_not() -> None:
 def test_a_server_without_completions_or_without_permission() -> None:
     with (
         FaultServer(completions=False) as server,
-        pytest.raises(ModelError, match=r"a one-token completion with logprobs: .* 404") as caught,
+        pytest.raises(ModelError, match=r"one-token completion with logprobs: .* 404") as caught,
     ):
         score(server)
     assert caught.value.kind == "unsupported"

@@ -111,9 +111,9 @@ def test_pieces_make_the_answer(server: Streaming) -> None:
         ([b"data: [1]\n\n"], "a list, not a JSON object"),
         ([{"choices": [{"delta": "text"}]}], "cannot be parsed"),
         ([{"choices": [{"delta": {"content": "a"}, "logprobs": 5}]}], "cannot be parsed"),
-        ([], "the stream stopped before it"),
-        ([chunk("Ro")], "the stream stopped before it"),
-        ([b"data: [DONE]\n\n"], "the stream stopped before it"),
+        ([], "the stream stopped early"),
+        ([chunk("Ro")], "the stream stopped early"),
+        ([b"data: [DONE]\n\n"], "the stream stopped early"),
         ([chunk("Ro"), {"error": {"message": "upstream failed", "code": 502}}], "upstream failed"),
     ],
 )
