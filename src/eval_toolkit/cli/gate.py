@@ -127,7 +127,7 @@ def gate(
 ) -> None:
     """Check a run against claims; exit with 1 if one fails.
 
-    RUN is a run folder, such as that of `score PREDS --save RUN`. A claims file has one table per
+    RUN is a run folder, e.g. from `score PREDS --save RUN`. A claims file has one table per
     claim; `require` compares value, ci_low or ci_high (an end of the interval):
 
     \b

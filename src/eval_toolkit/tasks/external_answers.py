@@ -44,7 +44,7 @@ ANSWER_ROLES: Mapping[str, tuple[str, ...]] = {
 }
 """Usual column names by role, most likely first; ``answer`` is the reference beside ``response``.
 
-Other columns are ignored, so that files of several systems have the same items.
+Other columns are ignored, so files of several systems have the same items.
 """
 _USUAL = ("match", "exact_match", "includes", "f1")
 
