@@ -21,7 +21,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 PRICES = "eval_toolkit.prices"
 """Key of the click context's ``meta`` with the prices given by the user."""
 _OPENAI = "eval_toolkit.openai"
-"""Key with whether the command names an OpenAI-compatible model, which --base-url is then for."""
+"""Key of whether the command names an OpenAI-compatible model, to which --base-url applies."""
 _AT = ("base_url", "api_key_env")
 _HOSTED = re.compile(rf"\b(?:{'|'.join(kind for kind in HTTP_KINDS if kind != 'openai')}):")
 _ADDRESS = re.compile(r"""\bbase_url\s*=\s*\[?\s*["']?([^"'\s,}\]]+)""")

@@ -74,7 +74,7 @@ class Batcher(Generic[AskedT, AnswerT]):
 
     @property
     def abandoned(self) -> bool:
-        """Whether the callers have stopped waiting for the current batch; it can then be abandoned."""
+        """Whether the callers stopped waiting for the current batch; it can then be abandoned."""
         current = self._current
         return bool(current) and all(call.future.done() for call in current)
 

@@ -43,7 +43,7 @@ class GroupKFoldSplitter:
     Raises
     ------
     InvalidInputError
-        If ``k`` is below 2; when splitting, if there are no groups, a group is missing, or there are fewer
+        If ``k`` < 2; when splitting, if there are no groups, a group is missing, or there are fewer
         groups than folds.
     MissingColumnError
         (a KeyError) When splitting, if the column is missing.
@@ -99,7 +99,7 @@ class StratifiedGroupKFoldSplitter:
     Raises
     ------
     InvalidInputError
-        If ``k`` is below 2; when splitting, if there are no groups, a group is missing, or there are too
+        If ``k`` < 2; when splitting, if there are no groups, a group is missing, or there are too
         few groups or rows of a class.
     MissingColumnError
         (a KeyError) When splitting, if the column is missing.
@@ -169,7 +169,7 @@ class SourceDisjointKFoldSplitter:
     Raises
     ------
     InvalidInputError
-        If ``k`` is below 2; when splitting, if a source is missing, there is only one, or ``groups`` are
+        If ``k`` < 2; when splitting, if a source is missing, there is only one, or ``groups`` are
         passed in addition to the column.
     MissingColumnError
         (a KeyError) When splitting, if the column is missing.

@@ -39,8 +39,8 @@ class TimeSeriesSplitter:
     Raises
     ------
     InvalidInputError
-        If ``k`` is below 2; when splitting, if there are too few rows, a time is missing or invalid, no row
-        precedes the first test block, or the slice has a ``group_col`` or ``groups`` are passed.
+        If ``k`` < 2; when splitting, if there are too few rows, a time is missing or invalid, no
+        row precedes the first test block, or the slice has a ``group_col`` or ``groups`` are passed.
     MissingColumnError
         (a KeyError) When splitting, if the column is missing.
 
@@ -118,8 +118,8 @@ class PurgedKFoldSplitter:
     Raises
     ------
     InvalidInputError
-        If an argument is out of range; when splitting, if there are fewer rows than folds, a time is
-        missing or invalid, a fold has no training row left, or the slice has a ``group_col`` or
+        If an argument is out of range; when splitting, if there are fewer rows than folds, a time
+        is missing or invalid, a fold has no training row left, or the slice has a ``group_col`` or
         ``groups`` are passed.
     MissingColumnError
         (a KeyError) When splitting, if the column is missing.

@@ -152,7 +152,7 @@ class _StoredAnswersModel:
         }
 
     async def answer_at(self, request: Request, place: Place) -> RawCompletion:
-        """Return the stored answer of a unit."""
+        """Return the stored answer for a unit."""
         return RawCompletion(self.answers[place.job[0]], usage=Usage(0, 0, 0.0, cached=True))
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
