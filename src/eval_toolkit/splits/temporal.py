@@ -40,7 +40,8 @@ class TimeSeriesSplitter:
     ------
     InvalidInputError
         If ``k`` < 2; when splitting, if there are too few rows, a time is missing or invalid, no
-        row precedes the first test block, or the slice has a ``group_col`` or ``groups`` are passed.
+        row precedes the first test block, or the slice has a ``group_col`` or ``groups`` are
+        passed.
     MissingColumnError
         (a KeyError) When splitting, if the column is missing.
 
