@@ -366,7 +366,7 @@ def test_what_was_not_checked_is_said():
     )
     assert pair_predictions(arrays(), arrays(), names=("A", "B")).note == (
         "no row ids: rows were paired by position; no content hashes in A and B: it was not checked "
-        "whether the content of the rows is the same"
+        "whether paired rows have the same content"
     )
 
 
