@@ -108,7 +108,7 @@ class PluginError(EvalToolkitError, LookupError):
 
 
 class ModelError(EvalToolkitError, RuntimeError):
-    """A model request failed; `retryable` states whether a retry may succeed.
+    """A model request failed; `retryable` indicates whether a retry may succeed.
 
     Parameters
     ----------

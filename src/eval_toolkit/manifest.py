@@ -405,7 +405,7 @@ def write_manifest(manifest: RunManifest | Mapping[str, Any], run_dir: str | Pat
     """Write ``manifest.json`` into a run folder atomically, without secrets.
 
     In a finished run, the list of artifacts is kept and the object versions of both manifests are
-    merged, so that the run stays valid.
+    merged, so the run stays valid.
 
     Parameters
     ----------

@@ -182,7 +182,7 @@ class DatasetLoader(Protocol):
 class SimilarityStrategy(Protocol):
     """Finds similar texts; returns similarities and indices, most similar first.
 
-    The number of neighbours is passed by position, so that a strategy may name it ``k_neighbors``
+    The number of neighbours is passed by position, so a strategy may name it ``k_neighbors``
     or ``k``.
 
     A strategy may also have ``pairs_above(texts, threshold)`` and ``pairs_above_across(query,
@@ -248,7 +248,7 @@ class Model(Protocol):
 
 @runtime_checkable
 class Grader(Protocol):
-    """Grades responses; deterministic, so that stored responses can be regraded.
+    """Grades responses; deterministic, so stored responses can be regraded.
 
     Optional members: ``columns()`` (type and direction of each column), ``response_types``
     (supported response types), ``metrics()`` (metrics other than the means of its columns, from
@@ -276,7 +276,7 @@ class Grader(Protocol):
 
 @runtime_checkable
 class TextScorer(Protocol):
-    """Scores texts for harmfulness or other flaws; deterministic, so that results can be cached.
+    """Scores texts for harmfulness or other flaws; deterministic, so results can be cached.
 
     Optional members:
 

@@ -36,7 +36,7 @@ def resolve_seed(
     Parameters
     ----------
     seed, rng : int, sequence of int, SeedSequence, Generator, BitGenerator or None
-        Aliases; pass at most one. A generator is advanced by one draw, so that repeated calls with
+        Aliases; pass at most one. A generator is advanced by one draw, so repeated calls with
         the same generator differ.
     default : int, default 42
         Seed used if neither is given, for reproducible results.

@@ -196,7 +196,7 @@ class EvalSlice(Displayed):
     def unit_ids(self) -> list[str]:
         """Id of each row: its id or else the first 16 digits of its content hash.
 
-        Equal rows get the suffixes ~2, ~3, …, ordered by groups, strata and other columns, so that
+        Equal rows get the suffixes ~2, ~3, …, ordered by groups, strata and other columns, so
         ids do not depend on the row order.
 
         Examples

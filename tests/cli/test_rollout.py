@@ -460,7 +460,7 @@ class TestBadInput:
         assert (code, "no prompts; pass a file" in err) == (2, True)
         twice = (tmp_path / "p.txt", "--seeds", tmp_path / "p.txt")
         code, _, err = command("rollout", *twice, *target)
-        assert (code, "the prompts are given twice" in err) == (2, True)
+        assert (code, "the prompts are specified twice" in err) == (2, True)
 
     @pytest.mark.parametrize(
         ("name", "text", "message"),

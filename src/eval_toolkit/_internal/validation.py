@@ -1,6 +1,6 @@
 """Input validation with messages that name the argument, the row, the rule and the value.
 
-Public functions on arrays start with these functions, which return canonical arrays, so that no
+Public functions on arrays start with these functions, which return canonical arrays, so no
 other checks are needed.
 """
 

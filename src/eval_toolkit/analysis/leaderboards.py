@@ -275,7 +275,7 @@ class _Entry:
     run: Run
 
     def is_rate(self, metric: str) -> bool:
-        """Whether the column is binary, so that means over attempts lie between 0 and 1."""
+        """Whether the column is binary; means over attempts then lie between 0 and 1."""
         if metric not in self.records.numbers:  # pass@k and similar
             return True
         spec = unit_metric(metric, self.records, self.cells)

@@ -70,7 +70,7 @@ def curves_of(manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]) -> d
     """Return the failure rates of two runs that survival curves can estimate, by metric.
 
     This requires that every rollout counts as one path with the same plan in both runs; the records
-    then contain the turn of the failure or the last turn observed without one.
+    then contain the turn of the failure or the last turn observed without a failure.
 
     Examples
     --------

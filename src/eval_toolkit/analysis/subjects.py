@@ -207,7 +207,7 @@ def _slice_names(
 def _check_metrics(
     metrics: Mapping[str, str], *sides: tuple[Mapping[str, Any], Records | None, Run]
 ) -> None:
-    """Raise if a run lacks one of the given metrics, so that incorrect pairs are not ignored."""
+    """Raise if a run lacks one of the given metrics, instead of ignoring the pair."""
     for names, (block, records, run) in zip(
         (list(metrics), list(metrics.values())), sides, strict=True
     ):

@@ -312,7 +312,7 @@ def write_predictions(
     labels, scores : array-like of shape (n,)
         0/1 labels and finite scores.
     row_ids : sequence, optional
-        Unique row ids; needed to pair this file with another one regardless of row order.
+        Unique row ids; needed to pair this file with another regardless of row order.
     texts : sequence, optional
         Scored texts. Only a hash of text and label is stored, as ``content_hash``.
     content_hashes : sequence of str, optional
@@ -320,7 +320,7 @@ def write_predictions(
     groups, slices, scorers : sequence, optional
         Stored in the columns ``group``, ``slice`` and ``scorer``.
     columns : mapping of str to array-like, optional
-        Further columns to store.
+        Additional columns to store.
     role, metadata
         As in `PredictionArtifactRef`.
     media_type : str, optional

@@ -186,7 +186,7 @@ class PredictionArtifactRef(Displayed):
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict; hash, row count and metadata only if they are known.
 
-        User, password and query are removed from URLs, so that no secrets are stored.
+        User, password and query are removed from URLs, so no secrets are stored.
         """
         payload: dict[str, Any] = {
             "uri": address_of(self.uri),

@@ -1,7 +1,7 @@
 """Lightweight checks of stored payloads against the types in their schemas.
 
 The schemas of this package use few keywords of JSON Schema; they are interpreted here without a
-library, so that every run is checked before use. Missing and null values are accepted, since
+library, so every run is checked before use. Missing and null values are accepted, since
 readers check for them; `schema_problems` is strict.
 """
 

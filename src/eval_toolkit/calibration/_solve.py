@@ -30,7 +30,7 @@ def bisect(decreasing: Callable[[float], float], low: float, high: float) -> flo
 def logistic_regression(features: FloatArray, targets: FloatArray) -> tuple[FloatArray, float]:
     """Return slopes and intercept of the maximum-likelihood logistic fit to targets in [0, 1].
 
-    The features are standardised first, so that the ridge penalty does not depend on their scale.
+    The features are standardised first, so the ridge penalty does not depend on their scale.
     """
     # Divide by the largest value, so that squares neither underflow nor overflow.
     unit = np.abs(features).max(axis=0)

@@ -245,7 +245,7 @@ def _non_inferiority_gate(
 ) -> EvidenceGate:
     """Return the gate that checks whether candidate B loses less than the margin against baseline A.
 
-    The comparison is computed here rather than in the gate, so that incomparable runs raise an
+    The comparison is computed here rather than in the gate, so incomparable runs raise an
     error instead of counting as weak evidence.
     """
     name = f"non_inferior:{_target(claim)}"

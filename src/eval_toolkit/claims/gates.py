@@ -105,7 +105,7 @@ def required_metric_gate(
     slice_name, scorer : str
         Names; dots are not separators.
     metric_path : str or sequence of str
-        Path of the metric in the scorer's results. A string is matched greedily, so that names with
+        Path of the metric in the scorer's results. A string is matched greedily, so names with
         dots (``recall_at_fpr_0.01``) are found; a sequence contains the keys one by one.
     severity : {"error", "warning"}, default "error"
         Severity of a failure.

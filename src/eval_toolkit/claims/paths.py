@@ -42,7 +42,7 @@ def shown(path: MetricPath) -> str:
 def lookup(payload: Any, path: MetricPath) -> Any:
     """Return the object at a path, or raise `MissingColumnError` (a KeyError).
 
-    A string is matched greedily: the longest existing key is used, so that
+    A string is matched greedily: the longest existing key is used, so
     ``recall_at_fpr_0.01.value`` finds the key ``recall_at_fpr_0.01``. The bounds of a cell's
     interval are attributes of the cell itself, ``pr_auc.ci_low``.
 

@@ -330,7 +330,7 @@ def label_plans(
 ) -> LabelPlans:
     """Return the feasible plans, and the reasons why others are not feasible.
 
-    The default width is between the current width and the width with every row labelled, so that a
+    The default width is between the current width and the width with every row labelled, so a
     plan exists.
     """
     records = judged.records

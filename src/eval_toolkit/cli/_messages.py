@@ -176,7 +176,7 @@ def say(text: str, *, err: bool = False, nl: bool = True, styled: bool = False) 
 
 @contextmanager
 def reader_may_go(*, err: bool = False) -> Iterator[None]:
-    """Ignore closed output streams, so that they do not affect the exit code."""
+    """Ignore closed output streams, so they do not affect the exit code."""
     try:
         yield
     except OSError as error:
@@ -186,7 +186,7 @@ def reader_may_go(*, err: bool = False) -> Iterator[None]:
 
 
 def _silence(stream: object) -> None:
-    """Redirect a stream to the null device, so that flushing at exit does not fail again."""
+    """Redirect a stream to the null device, so flushing at exit does not fail again."""
     try:
         number = stream.fileno()  # type: ignore[attr-defined]
     except (AttributeError, OSError, ValueError):

@@ -164,7 +164,7 @@ def resumable(folder: Path | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C, so that pending requests can finish."""
+    """Treat SIGTERM like Ctrl-C, so pending requests can finish."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

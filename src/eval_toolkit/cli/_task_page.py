@@ -33,7 +33,7 @@ def estimate_page(
     *,
     stops: bool = False,
 ) -> Page:
-    """Return the page of a dry run; ``stops`` states whether the run may stop early."""
+    """Return the page of a dry run; ``stops`` indicates whether the run may stop early."""
     most = planned.completion_tokens
     rows: list[tuple[str, CellLike]] = [
         ("samples", planned.n_samples),
@@ -89,7 +89,7 @@ def answers_page(done: Outcome) -> Page:
 
 
 def task_page(done: Outcome, *, asks: bool = True) -> Page:
-    """Return the page of a run; ``asks`` states whether repeating the command queries the model."""
+    """Return the page of a run; ``asks`` is True if repeating it queries the model."""
     if PRICES in click.get_current_context().meta:
         done = priced(done)
     config = done.results["config"]

@@ -227,7 +227,7 @@ def _with_resamples(page: Page, sampling: Sampling) -> Page:
 
 
 def refuse_nothing(cells: Sequence[RunDifference]) -> None:
-    """Raise if no metric could be compared, so that the exit code is nonzero."""
+    """Raise if no metric could be compared, which makes the exit code nonzero."""
     if not any(cell.status == "ok" for cell in cells):
         why = f": {cells[0].metric}: {cells[0].reason}" if cells else ""
         raise InvalidInputError(f"nothing could be compared{why}")

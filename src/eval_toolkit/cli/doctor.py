@@ -113,7 +113,7 @@ def _examined(run: Path) -> dict[str, Any]:
         again = f"run the same command again to resume after the {n} requests in {JOURNAL}"
     todo = {
         "incomplete": again,
-        "altered": "restore the files from a copy, or repeat the run",
+        "altered": "restore the files from a backup, or repeat the run",
         "running": f"wait for {holder}; if that process no longer exists, delete {LOCK}",
     }.get(state, "")
     if locked and not holder:

@@ -155,7 +155,7 @@ _WRITTEN = ("cache", "fix", "junit", "out", "save")
 
 
 class _LazyGroup(click.Group):
-    """Command group that imports subcommands on first use, so that ``--help`` is fast."""
+    """Command group that imports subcommands on first use, so ``--help`` is fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)

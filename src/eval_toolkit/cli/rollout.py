@@ -278,7 +278,7 @@ def _one_file(argument: str | None, option: str | None) -> str:
     """Return the file of seed prompts, which may be given as argument or option."""
     if argument and option:
         raise click.UsageError(
-            f"the prompts are given twice; pass either {argument} or --seeds {option}"
+            f"the prompts are specified twice; pass either {argument} or --seeds {option}"
         )
     if file := argument or option:
         return file

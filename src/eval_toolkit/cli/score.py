@@ -352,10 +352,10 @@ def _chosen(
 
 
 def _disjoint_by(scored: Predictions, rows: Predictions) -> str | None:
-    """Return the column that shows that these rows are not scored; raise if some are.
+    """Return the column that proves the two sets of rows disjoint; raise if they overlap.
 
-    If both files have ids and content hashes, rows are equal if both agree, since ids may be
-    numbers that restart in every file.
+    If both files have ids and content hashes, rows are equal only if both agree, since ids may
+    be numbers that restart in every file.
     """
     known = None if scored.hashes is None or rows.hashes is None else HASHES
     if scored.ids is not None and rows.ids is not None:

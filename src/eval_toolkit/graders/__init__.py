@@ -1,6 +1,6 @@
 """Graders and judges: functions that map a response and its reference to numbers.
 
-Most are pure functions, so that stored responses can be regraded.
+Most are pure functions, so stored responses can be regraded.
 
 A grader has a ``name``, a ``version`` that changes whenever its results may change, and
 ``grade(response)``, which returns a number or a `Grade` per column. ``columns()`` describes the

@@ -85,7 +85,7 @@ class ColumnInfo:
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """Smallest and largest possible value."""
     binary: bool = False
-    """Whether values are only 1 (right) or 0 (wrong), so that pass@k is defined."""
+    """Whether values are only 1 (right) or 0 (wrong), as pass@k requires."""
     metric: bool = True
     """Whether the column is averaged; False for stored values such as the index of a choice."""
     text: bool = False

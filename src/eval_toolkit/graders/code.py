@@ -2,7 +2,7 @@
 
 The program runs in a process with limited time and memory, which sees no other process, no network
 and no files except those of the interpreter, and cannot start other programs. Its tests run in
-another process and call its functions over a socket pair, so that a program cannot report its own
+another process and call its functions over a socket pair, so a program cannot report its own
 success. On systems with weaker isolation, programs run only if the user allows it, and the column
 ``code_pass_jailed`` records it. See docs/security.md for the levels of isolation.
 """
@@ -82,7 +82,7 @@ class CodeTests:
     ``prompt``, the answer either continues the prompt or redefines the function. A continuation
     ends at the first line that is not indented.
 
-    Prompt and code form one program; the tests are another one, which runs in its own process and
+    Prompt and code form one program; the tests are another, which runs in its own process and
     calls the definitions of the first. Imports and helpers before the function in the prompt belong
     to both. Plain arguments and results (numbers, strings, collections, dates, arrays) are copied;
     for other objects the tests have stand-ins, which never equal a plain value. An answer passes if
@@ -98,7 +98,7 @@ class CodeTests:
         Address space of one program in MB.
     packages : bool, default False
         Whether programs may import installed packages; by default only the standard library, so
-        that results do not depend on the machine.
+        results do not depend on the machine.
     indented : bool, default False
         Whether a continuation of the prompt that does not start with a space is indented like the
         prompt's last line, since some servers strip it. By default it is a syntax error, as in the
@@ -148,12 +148,12 @@ class CodeTests:
         return code, _before(prompt, str(function)) + _tests(response) + call
 
     def sandbox(self) -> str:
-        """Return the sandbox level of the programs.
+        """Return the sandbox level for the programs.
 
         Raises
         ------
         EvalToolkitError
-            If the level of this system is weaker than *jailed* and the user has not allowed it.
+            If this system provides less than *jailed* and the user has not allowed it.
         """
         from eval_toolkit._internal.sandbox.levels import required_level
 

@@ -3,7 +3,7 @@
 How words, sentences and paragraphs are counted:
 
 - A **word** is a maximal sequence of letters, digits and underscores; an apostrophe or a hyphen
-  between two of them joins them, so that "don't" and "well-known" are one word each. In scripts
+  between two of them joins them, so "don't" and "well-known" are one word each. In scripts
   without spaces, such as Chinese, each such sequence counts as one word.
 - A **sentence** ends at ``.``, ``!`` or ``?`` before whitespace or the end (optionally after
   closing quotes and brackets), at ``…`` before a capital letter, at ``。``, ``！`` and ``？``, and at

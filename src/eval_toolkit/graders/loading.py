@@ -98,7 +98,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "sentence_count": {"unit": "sentences"},
     "word_count": {"unit": "words"},
 }
-"""Options set by the name of a grader, unless given."""
+"""Default options by grader name."""
 
 
 def available_graders() -> dict[str, str]:

@@ -77,7 +77,7 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 class RepeatedText:
     """Whether a response repeats itself: 1 if a word sequence occurs again; lower is better.
 
-    Words are separated by whitespace and not normalised; occurrences may overlap, so that a
+    Words are separated by whitespace and not normalised; occurrences may overlap, so a
     repeated single word counts. Only the first `WORD_LIMIT` words of a response are read.
 
     Parameters

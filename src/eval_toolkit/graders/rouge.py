@@ -62,7 +62,7 @@ class Rouge:
     scores 0.
 
     Only the first `WORD_LIMIT` words of a response are compared; the rest still counts in its
-    length, so that overlong responses are not rewarded. ``<name>_cut`` is 1 if there were more
+    length, so overlong responses are not rewarded. ``<name>_cut`` is 1 if there were more
     words.
 
     Parameters

@@ -282,7 +282,7 @@ class TokenF1:
     F1 is 2·common / (words of the response + words of the reference), with common words counted
     with multiplicity. An empty response scores 1 against an empty reference and 0 otherwise.
     SQuAD's rules would remove all words of a reference such as "A" or "?"; such a reference keeps
-    its articles, and if it is still empty also its punctuation, so that no empty response matches
+    its articles, and if it is still empty also its punctuation, so no empty response matches
     it.
 
     Parameters

@@ -42,7 +42,7 @@ _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 
 def _texts(response: Completion) -> tuple[str, list[str], bool]:
-    """Return response and references up to the maximum length, and whether any was truncated."""
+    """Return the response and references, truncated, and whether any was too long."""
     truths = references(response)
     cut = any(len(text) > TEXT_LIMIT for text in (response.completion, *truths))
     return response.completion[:TEXT_LIMIT], [truth[:TEXT_LIMIT] for truth in truths], cut

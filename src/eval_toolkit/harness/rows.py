@@ -146,7 +146,7 @@ class Rows:
     def unit_ids(self, scores: Iterable[FloatArray] = ()) -> list[str]:
         """Return the id of each row: the slice's ``unit_ids`` if it has them.
 
-        Rows that agree in every column are first distinguished by their scores, so that the ids do
+        Rows that agree in every column are first distinguished by their scores, so the ids do
         not depend on the order of the rows.
         """
         if self.ids is not None:

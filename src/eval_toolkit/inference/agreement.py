@@ -254,8 +254,8 @@ def clustered_rate(
     Returns
     -------
     ProportionInterval
-        ``method`` states whether clusters were used. With one or two clusters, the interval is [0,
-        1] and ``reason`` is set.
+        ``method`` indicates whether clusters were used. With one or two clusters, the interval is
+        [0, 1] and ``reason`` is set.
 
     Notes
     -----

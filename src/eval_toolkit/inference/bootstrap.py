@@ -157,7 +157,7 @@ def cluster_bootstrap_ci(
     y_true, y_score : array-like of shape (n,)
         Labels and scores.
     groups : array-like of shape (n,)
-        Group of each row. A group with both labels becomes two units, so that every draw has both
+        Group of each row. A group with both labels becomes two units, so every draw has both
         classes.
     statistic : callable or metric spec
         Function of (y_true, y_score).

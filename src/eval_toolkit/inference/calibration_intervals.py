@@ -157,7 +157,7 @@ def calibration_difference(a: BootstrapCI, b: BootstrapCI) -> PairedBootstrapCI:
 
 
 def labels_suffice(plan: Plan) -> bool:
-    """Return whether rows are independent, so that simulating labels is sufficient."""
+    """Return whether rows are independent; simulating labels is then sufficient."""
     return plan.kind in ("rows", "label-stratified")
 
 

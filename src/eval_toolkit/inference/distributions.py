@@ -3,7 +3,7 @@
 Importing scipy.special takes as long as computing a scorecard with intervals. The functions needed
 by closed forms are implemented here and agree with scipy to 1e-10 or better; Student's tails, and
 its quantile with few degrees of freedom, use scipy. Tails go through ``erfc`` and the incomplete
-beta function rather than ``1 − cdf``, so that a p-value of 1e-30 is 1e-30 and not 0.
+beta function rather than ``1 − cdf``, so a p-value of 1e-30 is 1e-30 and not 0.
 """
 
 import math

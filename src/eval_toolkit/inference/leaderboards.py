@@ -1,7 +1,7 @@
 """Rankings of many systems on the same units, with simultaneous intervals.
 
 All systems are evaluated on the same units of the same parts (tasks of a suite); parts have equal
-weight. All systems share the same resamples, so that common variation cancels.
+weight. All systems share the same resamples, so common variation cancels.
 """
 
 import functools

@@ -1,6 +1,6 @@
 """Default intervals for proportions and for means of bounded or unbounded values.
 
-All intervals for means are computed here, so that the same column always gets the same interval.
+All intervals for means are computed here, so the same column always gets the same interval.
 ADR 0018 documents the formulas, their sources and alternatives.
 """
 
@@ -34,7 +34,7 @@ _SKEW_FACTOR = 1.25
 """Factor that corrects sample skewness, which is too small; found by simulation (ADR 0018)."""
 
 _PSEUDO_GROUP = 0.3
-"""Fraction of a group at the bound that the design effect is computed with (ADR 0018)."""
+"""Pseudo-group at the bound, as a fraction of a group, in the design effect (ADR 0018)."""
 
 _MAX_ATOMS = 4096
 """Maximum number of clusters before they are merged into bins; the variance is preserved."""
@@ -524,7 +524,7 @@ def _deviate(coefficients: FloatArray, shapes: FloatArray) -> float:
     """Return the normal deviate z with Φ(−z) = P(Σ c_i G_i > 0) for gamma variables G_i.
 
     The saddlepoint minimises the cumulant generating function −Σ a_i log(1 − s c_i), which is
-    self-concordant, so that damped Newton steps converge from 0 and stay inside its domain.
+    self-concordant, so damped Newton steps converge from 0 and stay inside its domain.
     """
     largest = float(np.abs(coefficients).max())
     if largest == 0.0:

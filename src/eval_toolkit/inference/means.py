@@ -175,7 +175,7 @@ def t_interval(
         If the arrays are not 1-D, finite and equally long.
     UndefinedMetricError
         If there are fewer than two units, or fewer than two clusters, or all values are equal, so
-        that their variance is unknown.
+        their variance is unknown.
 
     Notes
     -----
@@ -244,7 +244,7 @@ def paired_mean_diff(
 
     Notes
     -----
-    The standard error is computed from the unit differences, so that variation common to A and B
+    The standard error is computed from the unit differences, so variation common to A and B
     cancels: ``var(b̄ − ā) = var(ā) + var(b̄) − 2 cov(ā, b̄)`` [1]_. With groups it is
     cluster-robust. The interval is the `mean_interval` of the differences, whose bounds are plus
     and minus the range of the values. Proportions of independent units use Tango's interval and

@@ -113,7 +113,7 @@ def missing_bounds(
     critical value (nothing missing) to the one-sided critical value (wide region) [2]_. For binary
     outcomes of independent units, the Wilson bounds at the corresponding level are used instead.
     For other values, C is taken from Student's t, and the interval is extended to include the one
-    with two units added at each bound, so that equal values (or groups) do not imply certainty.
+    with two units added at each bound, so equal values (or groups) do not imply certainty.
 
     References
     ----------

@@ -269,7 +269,7 @@ def paired_bootstrap_ece_diff(
     PairedBootstrapCI
         Difference error(B) − error(A); negative if B is better calibrated. There is no p-value, as
         explained in ``reason``: the bias of a calibration error depends on the spread of the
-        scores, so that two calibrated scorers differ. The interval combines the intervals for both
+        scores, so two calibrated scorers differ. The interval combines the intervals for both
         errors; for third-party functions it is [−1, 1].
 
     Raises

@@ -178,7 +178,7 @@ def rows_plan(n: int) -> Plan:
 
 
 def label_stratified_plan(labels: BoolArray) -> Plan:
-    """Draw positives and negatives separately, so that every resample has both classes.
+    """Draw positives and negatives separately, so every resample has both classes.
 
     Examples
     --------
@@ -240,7 +240,7 @@ def label_group_plan(
 ) -> Plan:
     """Draw whole (label, group) units per label; rows with other labels are kept unchanged.
 
-    A group with both labels becomes two units, so that no resample lacks a class.
+    A group with both labels becomes two units, so no resample lacks a class.
 
     Examples
     --------

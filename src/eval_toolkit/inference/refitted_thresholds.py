@@ -49,7 +49,7 @@ def paired_bootstrap_op_point_diff(
     """Return metric(B) − metric(A) at thresholds refitted on every resample.
 
     Validation and test rows are drawn independently. On each draw, both thresholds are refitted on
-    the same validation rows and both scorers evaluated on the same test rows, so that the interval
+    the same validation rows and both scorers evaluated on the same test rows, so the interval
     includes the uncertainty of threshold selection.
 
     Parameters

@@ -295,7 +295,7 @@ def _replicate_cells(problem: Problem, n_resamples: int) -> FloatArray:
 def delete_blocks(problem: Problem) -> FloatArray:
     """Return leave-one-block-out values for at most 192 blocks of units.
 
-    Units are assigned to blocks by a golden-ratio sequence, so that blocks are balanced on sorted
+    Units are assigned to blocks by a golden-ratio sequence, so blocks are balanced on sorted
     or periodic data. Returns shape (systems, statistics, blocks).
     """
     plan = problem.plan

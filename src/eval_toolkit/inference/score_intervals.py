@@ -351,7 +351,7 @@ def _recall_interval(statistic: RecallAtFpr, data: Columns, confidence: float) -
 
     There are two independent errors: in the threshold (order statistics of the negatives) and in
     the recall above it. The bounds are the extremes over all pairs of errors at a joint distance of
-    z, so that jumps at tied scores count in full.
+    z, so jumps at tied scores count in full.
     """
     groups, target = data.groups, statistic.target
     m, n = data.n_positive, data.n - data.n_positive

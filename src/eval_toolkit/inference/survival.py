@@ -301,7 +301,7 @@ def kaplan_meier(
     bound [4]_, which equals the Clopper-Pearson bound if no row was censored. With unequal weights,
     n is Kish's effective number.
 
-    With groups, the lower bound of survival is at most the bound without failures, so that one
+    With groups, the lower bound of survival is at most the bound without failures, so one
     failure in few groups does not look better than none.
 
     At 95 %, the log-log bounds cover at least 93 % for 20 to 200 rows or groups, including groups

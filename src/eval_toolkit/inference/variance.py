@@ -227,7 +227,7 @@ def variance_components(
         If lengths differ, a factor has one level or does not vary within items, or two factors are
         confounded.
     UndefinedMetricError
-        If every item has one value, so that items and attempts are confounded.
+        If every item has one value, so items and attempts are confounded.
 
     Notes
     -----

@@ -93,7 +93,7 @@ def normalized_form(text: str) -> str:
     r"""Return a text without case, styling, symbols and invisible characters.
 
     The form is NFKC in lower case, without control, format, surrogate, private-use and symbol
-    characters, with whitespace collapsed. Texts that consist only of symbols keep them, so that
+    characters, with whitespace collapsed. Texts that consist only of symbols keep them, so
     different emoji do not become equal.
 
     Parameters

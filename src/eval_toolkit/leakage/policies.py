@@ -185,7 +185,7 @@ def drop_until_clean(
     splits : mapping of str to EvalSlice
         Splits, e.g. one fold.
     max_rounds : int, default 20
-        Maximum number of rounds; usually, the second round has no findings.
+        Maximum number of rounds; the second round usually has no findings.
 
     Returns
     -------
@@ -195,7 +195,7 @@ def drop_until_clean(
     Raises
     ------
     LeakageError
-        If an error is not about rows, or rows are still flagged after the last round.
+        If an error does not concern rows, or rows are still flagged after the last round.
 
     Examples
     --------

@@ -28,7 +28,7 @@ class DataFrameLoader:
     name, description, cite_as, license, url : str
         Metadata for `describe`.
     group_col, id_col, time_col : str, optional
-        Further column roles.
+        Other column roles.
     label_map : mapping of label to 0 or 1, optional
         Classes of labels other than 0 and 1.
 

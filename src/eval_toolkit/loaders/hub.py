@@ -55,9 +55,9 @@ class HFDatasetsLoader:
     fetch_remote_metadata : bool, default True
         Whether `describe` queries the hub for files and hashes.
     group_col, id_col, time_col : str, optional
-        Further column roles.
+        Other column roles.
     columns : sequence of str
-        Further columns to keep.
+        Additional columns to keep.
     backend : {"pandas", "polars", "pyarrow", "columns"}, optional
         Library of the slices' frames; by default the first that is installed.
     cache_dir : path, optional

@@ -168,7 +168,7 @@ class Predictions:
         )
 
     def keyed_by(self, column: str) -> "Predictions":
-        """Return the rows sorted by an id column, so that the order in the file does not matter."""
+        """Return the rows sorted by an id column, so the order in the file does not matter."""
         _all_there(self.rows, column, "id")
         ids = self.rows.columns[column].astype(str)[self.origin]
         order = np.argsort(ids, kind="stable")

@@ -60,7 +60,7 @@ class ColumnSpec:
     every: bool = False
     """Whether all k attempts must succeed."""
     answer: str | None = None
-    """Column with the answer of each attempt, used as vote in `maj_at_k`."""
+    """Column with the answer from each attempt, used as vote in `maj_at_k`."""
     kind: ColumnKind | None = None
     """Kind of the column; if None, `of_column` infers it."""
 
@@ -410,7 +410,7 @@ def maj_at_k(column: str, k: int, *, answer: str) -> ColumnSpec:
     k : int
         Units with fewer attempts are counted as skipped.
     answer : str
-        Column with the answer of each attempt, as filled by `graders.with_answers`; an attempt
+        Column with the answer from each attempt, as filled by `graders.with_answers`; an attempt
         without an answer does not vote.
 
     Returns

@@ -54,7 +54,7 @@ def cohen_kappa(
     InvalidInputError
         If the vectors are empty, not 1-D or differ in length, or a value is not in ``labels``.
     UndefinedMetricError
-        If both vectors are constant with the same label, so that chance agreement is perfect.
+        If both vectors are constant with the same label; chance agreement is then perfect.
 
     Notes
     -----

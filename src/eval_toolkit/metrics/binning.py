@@ -99,7 +99,7 @@ def equal_mass_bins(
 
     The sorted rows are cut at positions ``⌊k n / n_bins⌋``, k = 0, …, n_bins. A cut inside a group
     of tied scores divides the group's positives proportionally, which is the average over all
-    orders of the tied rows, so that results do not depend on the input order. Weights act as
+    orders of the tied rows, so results do not depend on the input order. Weights act as
     frequencies; if they are not all integers, cuts are not rounded.
     """
     groups = score_groups(labels, scores, weights)

@@ -196,7 +196,7 @@ def calibration_curve(
     Notes
     -----
     Equal-width bins are [k/n, (k+1)/n), with the last one closed. Equal-mass bins cut the sorted
-    rows at ``⌊k n / n_bins⌋``; rows tied across a cut are split proportionally, so that the input
+    rows at ``⌊k n / n_bins⌋``; rows tied across a cut are split proportionally, so the input
     order does not matter.
 
     Examples

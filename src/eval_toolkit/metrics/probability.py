@@ -141,7 +141,7 @@ def log_loss(
     Notes
     -----
     ``−mean(y ln p + (1 − y) ln(1 − p))`` with probabilities clipped to [ε, 1 − ε], ε = 2⁻⁵², so
-    that a confident wrong prediction costs 36.04 instead of infinity. Equal to
+    a confident wrong prediction costs 36.04 instead of infinity. Equal to
     ``sklearn.metrics.log_loss`` to 1e-12.
 
     Examples

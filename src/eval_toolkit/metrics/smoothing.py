@@ -1,6 +1,6 @@
 """Smooth calibration error: residuals smoothed by a reflected Gaussian kernel.
 
-Functions accept several columns of residuals, so that resamples are vectorised.
+Functions accept several columns of residuals, so resamples are vectorised.
 """
 
 from collections.abc import Callable

@@ -13,7 +13,7 @@ AskedT = TypeVar("AskedT")
 AnswerT = TypeVar("AnswerT")
 
 _TICKS = 3
-"""Iterations of the event loop before a batch starts, so that concurrent callers share it."""
+"""Iterations of the event loop before a batch starts, so concurrent callers share it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -27,7 +27,7 @@ class Batcher(Generic[AskedT, AnswerT]):
     """Batcher that runs concurrent calls together in one worker thread.
 
     While a batch runs, new calls wait for the next one. If the function raises, the calls of the
-    batch are run one by one, so that a bad request does not affect the others. Calls may come from
+    batch are run one by one, so a bad request does not affect the others. Calls may come from
     several event loops; cancelled calls are excluded from later batches.
 
     ``run`` returns a list of answers or exceptions. It is called in one thread at a time, never in
@@ -74,7 +74,7 @@ class Batcher(Generic[AskedT, AnswerT]):
 
     @property
     def abandoned(self) -> bool:
-        """Whether the callers have stopped waiting for the current batch, so that work can stop."""
+        """Whether the callers stopped waiting for the current batch; it can then be abandoned."""
         current = self._current
         return bool(current) and all(call.future.done() for call in current)
 

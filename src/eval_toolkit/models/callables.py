@@ -76,7 +76,7 @@ def as_model(
 
     Notes
     -----
-    The code of a function is part of its description, so that a run folder does not mix the answers
+    The code of a function is part of its description, so a run folder does not mix the answers
     of two versions; code and data that the function uses from elsewhere are not.
 
     Examples
@@ -225,7 +225,7 @@ def _as_text(turns: Sequence[Message]) -> str:
 
 
 async def _in_a_thread(call: Callable[..., Any], prompt: Any, arguments: dict[str, Any]) -> Any:
-    """Run a call in a daemon thread, so that an interrupt does not have to wait for it."""
+    """Run a call in a daemon thread, so an interrupt does not have to wait for it."""
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()

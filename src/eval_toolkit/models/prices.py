@@ -15,7 +15,7 @@ from eval_toolkit.models.servers import HTTP_KINDS
 _SIGNS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
 _WAIT_S = 0.02
 HIGHEST_PRICE = 1e9
-"""Limit of prices per million tokens, so that costs are finite."""
+"""Limit of prices per million tokens, so costs are finite."""
 _KEYS = ("currency", "models")
 
 

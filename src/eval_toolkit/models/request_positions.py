@@ -22,7 +22,7 @@ class Place:
 
 
 async def ask(model: Model, request: Request, place: Place | None = None) -> Any:
-    """Return the answer of a model; the position is passed to models that accept it."""
+    """Return the answer from a model; the position is passed to models that accept it."""
     if place is not None and hasattr(model, "answer_at"):
         return await model.answer_at(request, place)
     if isinstance(request, GenerateRequest):

@@ -1,6 +1,6 @@
 """Requests to models: generation and log-likelihoods.
 
-A request contains exactly the settings that may change the answer, so that its fingerprint
+A request contains exactly the settings that may change the answer, so its fingerprint
 identifies it in a cache, a journal or a replay.
 """
 

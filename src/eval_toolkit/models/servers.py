@@ -54,7 +54,7 @@ class UserServer:
     ) -> tuple[str | tuple[str, ...], str | None]:
         """Return the address for a model without one, and the variable with its key.
 
-        Several addresses, none of them for this model, are an error.
+        It is an error if there are several addresses and none is for this model.
         """
         named = self.base_url or os.environ.get(BASE_URL_VARIABLE, "").strip()
         if named or not self.mentioned:

@@ -36,7 +36,7 @@ def make_plugin(
     protocol : type
         Protocol that the object must satisfy.
     options : mapping, optional
-        Further options.
+        Other options.
 
     Returns
     -------

@@ -58,7 +58,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 
 def _asked(run: Run) -> bool:
-    """Return whether the run has metrics of probabilities, so that a missing value needs a note."""
+    """Return whether the run has probability metrics; a missing value then needs a note."""
     return any(name.startswith(_ABOUT) for block in blocks_of(run) for name in block.cells)
 
 

@@ -16,7 +16,7 @@ _FIRST = (
     *("attack_success", "attack_success_any", "accuracy", "exact_match", "number_match"),
     *("pr_auc", "roc_auc"),
 )
-"""Main metrics by preference; without any of them, the first metric with a value is used."""
+"""Main metrics in order of preference; the fallback is the first metric with a value."""
 _REFUSALS = ("refused_first", "refusal_rate")
 _BY_TURN = re.compile("failed_by_turn_[0-9]+")
 

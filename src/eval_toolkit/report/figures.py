@@ -37,7 +37,7 @@ _CONFIG: dict[str, Any] = {
     "title": {"color": "var(--c-ink)"},
     "header": {"labelColor": "var(--c-ink)", "titleColor": "var(--c-muted)"},
 }
-"""Colours are CSS variables, so that charts follow the theme without being redrawn."""
+"""Colours are CSS variables, so charts follow the theme without being redrawn."""
 
 STILL_WIDTH = 560
 """Width of the static image; the page scales it."""

@@ -140,7 +140,7 @@ def _every_turn(stored: Any, at_the_end: bool = False) -> dict[str, Any] | None:
 
 
 def _looks_at_the_end(run: Run) -> bool:
-    """Return whether the scorer sees only complete conversations, so that earlier turns are unknown."""
+    """Return whether the scorer sees only complete conversations, not earlier turns."""
     config = run.manifest.get("config") or {}
     told = (config.get("scorers") or {}).get(config.get("scored_by"))
     return isinstance(told, Mapping) and told.get("mode") == "final"

@@ -80,7 +80,7 @@ def _threshold(run: Run, one: Scored) -> Iterator[Fact]:
     points = stored_points(run, one.scorer)
     chosen = points[0].fitted_on if points else ""
     if chosen and chosen == one.slice:
-        said = "chosen on these rows, so that all rates at it are optimistic"
+        said = "chosen on these rows, so all rates at this threshold are optimistic"
         yield Fact("threshold", said, "warning")
     elif chosen:
         yield Fact("threshold", f"{points[0].threshold:.4g}, chosen on {chosen}", "good")

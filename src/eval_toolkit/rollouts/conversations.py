@@ -27,7 +27,7 @@ class Turn:
 class Conversation(str):
     r"""State of a conversation: a string with structured messages.
 
-    As a string, it is the seed prompt followed by one paragraph per message, so that it can be
+    As a string, it is the seed prompt followed by one paragraph per message, so it can be
     passed wherever a string is accepted. Chat models receive `messages`.
 
     Parameters

@@ -180,7 +180,7 @@ def _card(graph: Graph[Any, Any], scoring: Scoring) -> list[Block]:
 
 
 def _page(graph: Graph[Any, Any], scoring: Scoring, rows: Sequence[Mapping[str, Any]]) -> Group:
-    """Return all branches, each in full before the next."""
+    """Return all branches in depth-first order."""
     failed = min((row["depth"] for row in rows if row["event"] == 1), default=None)
     followed = {row["parent_id"] for row in rows} - {None}
     n_turns, n_paths = len(rows), len(rows) - len(followed)

@@ -52,7 +52,7 @@ def with_failures_by_turn(page: Page, runs: Sequence[Run], result: RunComparison
     """Return the page of failures by turn for both runs.
 
     For each turn, the page shows the difference in failure rates and its interval from
-    `compare_runs`, so that each number has a single interval on the page. If `compare_runs` has
+    `compare_runs`, so each number has a single interval on the page. If `compare_runs` has
     none, because rollouts with several conversations were cut short, `compare_survival` computes it
     from the conversations: both runs under the policy of A, up to the last observed turn.
     """

@@ -72,7 +72,7 @@ class Lockstep:
         )
 
     def ended(self) -> list[Live]:
-        """Return the conversations that continue after the turn; failed ones end."""
+        """Return the conversations that continue after the turn; failed conversations end."""
         scorer = self.system.scorer
         live = []
         for one in self.branches:

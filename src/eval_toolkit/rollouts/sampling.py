@@ -64,7 +64,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
     """Lockstep sampler: one call of tester, target and scorers per depth for all conversations.
 
     Each random seed is derived from the run's seed, the seed prompt, the rollout number and the
-    position in the tree, so that no result depends on other rollouts, on batches or on order.
+    position in the tree, so no result depends on other rollouts, on batches or on order.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
 
     @property
     def chooses(self) -> bool:
-        """Whether branches may be dropped, so that path weights are not probabilities."""
+        """Whether branches may be dropped; path weights are then not probabilities."""
         return chooses(self.widths, self.keep)
 
     def rollout(self, seed: int | None = None) -> Graph[StateT, ActionT]:

@@ -66,7 +66,7 @@ def transcripts(
         readable form; messages are fenced so that they can neither close the fence nor act as
         markup or links, and non-printing characters are escaped. CSV: one row per turn, with a
         column ``score:NAME`` per scorer and the category and topic of known ``prompts``; ids of
-        nodes start with "n", so that they are not read as numbers; strings that a spreadsheet would
+        nodes start with "n", so they are not read as numbers; strings that a spreadsheet would
         read as a formula are prefixed with an apostrophe. Secrets are removed from reasons.
     failed_only : bool, default False
         Whether to include only conversations in which the target failed.
@@ -306,7 +306,7 @@ def _part(prompt: SeedPrompt | None, name: str) -> str:
 
 
 def _each_once(paths: Iterable[Sequence[_Node]]) -> list[_Node | None]:
-    """Return the turns of conversations with common beginnings, each turn once."""
+    """Return the distinct turns of conversations, which may share their first turns."""
     found = {node.id: node for path in paths for node in path}
     return list(found.values()) or [None]
 
@@ -451,7 +451,7 @@ def _fenced(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Return a string as inline code on one line, so that markup and links have no effect."""
+    """Return a string as inline code on one line, so markup and links have no effect."""
     shown = _printable(" ".join(str(text).split()), keep="")
     if not shown:
         return ""
@@ -461,7 +461,7 @@ def _code(text: str) -> str:
 
 
 def _printable(text: str, *, keep: str) -> str:
-    """Return a string with non-printing characters escaped, so that terminals do not interpret them."""
+    """Return a string with non-printing characters escaped, so terminals do not interpret them."""
     return "".join(
         c
         if c.isprintable() or c in keep or c in _JOINERS or unicodedata.category(c) == "Zs"

@@ -54,7 +54,7 @@ def turns_table(graphs: Iterable[Rollout]) -> dict[str, NDArray[Any]]:
         prompt as "context"; rows of turns have a context only if it differs from the conversation
         so far. "scores", "unscored" and "asked" are JSON; "encoded" lists the cells of the row
         stored as JSON because they are not strings, or cannot be stored as strings. "event" and "echo"
-        are 1, 0, or -1 if unknown; a missing "reward" is NaN. Times and tokens are omitted, so that
+        are 1, 0, or -1 if unknown; a missing "reward" is NaN. Times and tokens are omitted, so
         equal rollouts give equal columns.
 
     Raises

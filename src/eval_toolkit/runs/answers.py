@@ -71,7 +71,7 @@ class AnswersTable(Tabled):
 
     @property
     def texts(self) -> list[str | None]:
-        """Answers as strings, in order; None for failed ones."""
+        """Answers as strings, in order; None for failed requests."""
         found: list[str | None] = self.columns["answer"].tolist()
         return found
 
@@ -225,7 +225,7 @@ def answers_of(
     Returns
     -------
     AnswersTable
-        One row per record, in their order.
+        One row per record, in order.
 
     Examples
     --------

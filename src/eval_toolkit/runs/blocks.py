@@ -90,7 +90,7 @@ class Message:
     replies: bool = False
     """Whether the message is from the system under evaluation."""
     silent: bool = False
-    """Whether the message is empty, so that only its notes are shown."""
+    """Whether the message is empty; only its notes are then shown."""
     level: int = 0
     """Number of branching points above the message."""
     branch: str = ""

@@ -10,17 +10,17 @@ from eval_toolkit._internal import validation
 class Budget:
     """Limits on the requests to testers and targets.
 
-    Requests of a depth are sent in the order of the seeds; requests beyond the budget are skipped
-    and counted. Existing answers count like new ones, so that a resumed run ends at the same point
-    as an uninterrupted one.
+    Requests at one depth are sent in seed order; requests beyond the budget are skipped and
+    counted. Existing answers count as new ones, so a resumed run ends at the same point as an
+    uninterrupted one.
 
     Parameters
     ----------
     calls : int, optional
         Maximum number of requests.
     tokens : int, optional
-        Maximum number of tokens of prompts and answers. Usage is checked after every few requests,
-        at most 64, so that the last ones may exceed the limit.
+        Maximum number of tokens in prompts and answers. Usage is checked every few requests (at
+        most 64), so the last requests may exceed the limit.
 
     Raises
     ------

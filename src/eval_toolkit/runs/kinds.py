@@ -75,7 +75,7 @@ class Kind(Shown, Protocol[AttemptsT]):
     """Base class of kinds of evaluation.
 
     A simple kind defines its `units`, answers them in `respond`, and converts an answer to numbers
-    in `score`; every answer is journalled, so that a run can be resumed and rescored. A kind that
+    in `score`; every answer is journalled, so a run can be resumed and rescored. A kind that
     queries models in its own way overrides `produce`, `restore` and `grade` instead. The display of
     a stored run is defined by `show`, `words` and the other class methods of `Shown`.
 

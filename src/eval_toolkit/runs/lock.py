@@ -109,7 +109,7 @@ def _is_locked(path: Path) -> bool:
 
 
 def _forget() -> None:
-    """Close the locks in a forked process, so that they end with the process that took them."""
+    """Close the locks in a forked process, so they end with the process that took them."""
     for handle in _held:
         os.close(handle)
     _held.clear()

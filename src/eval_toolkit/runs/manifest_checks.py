@@ -99,7 +99,7 @@ def manifest_problem(manifest: Mapping[str, Any]) -> str:
 def results_problem(results: Any) -> str:
     """Return the first violation of the schema of results; "" if there is none.
 
-    Called when a run is written and when it is read, so that stored results are always readable.
+    Called when a run is written and when it is read, so stored results are always readable.
 
     Examples
     --------

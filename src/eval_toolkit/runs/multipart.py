@@ -11,7 +11,7 @@ PART = "part:"
 
 
 def joined(outcomes: Iterable[JobResult]) -> dict[tuple[str, int], JobResult]:
-    """Return the answer of each attempt at each sample.
+    """Return the answer from each attempt at each sample.
 
     Outcomes with a step ``part:<number>`` are combined: their numbers concatenated, or the error of
     the first failed part. Outcomes with any other step are ignored.

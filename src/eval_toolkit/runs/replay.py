@@ -29,7 +29,7 @@ from eval_toolkit.runs.open import JOURNAL
 class ReplayModel:
     """Model that replays the answers of a run, a journal or a cache under the recorded name.
 
-    In a run, a job gets the answer of the same unit, attempt and step if the request is the same;
+    In a run, a job gets the answer for the same unit, attempt and step if the request is the same;
     otherwise, and in direct calls, answers to identical requests are returned in the order of the
     recorded jobs. A request that failed when recorded fails in the same way.
 
@@ -170,7 +170,7 @@ class SilentModel:
 
     def _refuse(self) -> NoReturn:
         raise ModelError(
-            f"{self.source} has no such verdict of {self.name}, and a replay sends no requests",
+            f"{self.source} has no such verdict from {self.name}, and a replay sends no requests",
             kind="other",
         )
 
@@ -183,7 +183,7 @@ class _ModelAnswers(Protocol):
     speaks_chat: bool
 
     def find(self, request: Request, nth: int, job: Key | None) -> Response | ErrorInfo | None:
-        """Return the answer of a job, or else the n-th answer to the request, from 0."""
+        """Return the answer for a job, or else the n-th answer to the request, from 0."""
         ...
 
 

@@ -176,7 +176,7 @@ class StoredUnit:
         """Return a reader's result for this unit; the reader is called once for all units.
 
         ``reader`` returns a mapping by id, given the run and unit ids. The result is also None if
-        the reader raises an `ArtifactError`, so that the rest can be shown.
+        the reader raises an `ArtifactError`, so the rest can be shown.
         """
         return self.batch.of_all(reader).get(self.id)
 

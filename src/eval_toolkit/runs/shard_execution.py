@@ -33,14 +33,14 @@ def run_shards(
     """Run the shards of an evaluation on the workers of an executor, and merge them.
 
     Workers need no shared disk: the files of a shard are sent to its worker and back. They are kept
-    in ``OUT.shards`` until they are merged, so that the same call resumes after a failure.
+    in ``OUT.shards`` until they are merged, so the same call resumes after a failure.
 
     Parameters
     ----------
     run : callable
         `run_task`, `run_rollouts` or a similar function that takes ``out`` and ``shard``.
     *given
-        Positional arguments of ``run``. Pass models by name, so that each worker loads its own:
+        Positional arguments of ``run``. Pass models by name, so each worker loads its own:
         ``"hf:NAME"``.
     out : path
         New folder of the merged run.

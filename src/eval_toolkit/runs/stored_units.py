@@ -143,7 +143,7 @@ class StoredUnits:
         slice_name: str | None = None,
         by: str = "unit_id",
     ) -> dict[Any, tuple[Any, ...]]:
-        """Return several columns of some units; see `values`.
+        """Return several columns of the given units, as in `values`.
 
         Rows are in the requested order; missing units are omitted.
         """

@@ -21,7 +21,7 @@ UNITS = "units.parquet"
 MAX_CHARS = 20_000
 """Maximum number of characters stored of an input or reference."""
 _MARGIN = 4_000
-"""Number of additional characters searched, so that a secret at the cut is recognised."""
+"""Number of additional characters searched, so a secret at the cut is recognised."""
 WHO = ("slice", "unit_id", "content_hash", "group")
 """Columns that are also in the records, in addition to parts."""
 WHAT = ("row", "input", "digest", "reference")

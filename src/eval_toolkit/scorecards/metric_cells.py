@@ -83,7 +83,7 @@ def weighted_cells(
 
 @dataclass(eq=False)
 class _Draft:
-    """A cell under construction: first the value, then the interval."""
+    """Builder of a cell: first the value, then the interval."""
 
     spec: MetricSpec
     statistic: Statistic | None = None

@@ -257,7 +257,7 @@ def _nothing(units: Units, why: str) -> MetricResult:
 def _is_unbounded(
     n_errors: int, spec: ColumnSpec | SumsSpec | StatisticSpec, options: Options
 ) -> bool:
-    """Return whether failures must count as the worst value but there is none."""
+    """Return whether failures must count as the worst value, but the metric has none."""
     neither = is_of_column(spec) and spec.higher_is_better is None
     as_zero = options.on_error == "as_zero" and n_errors > 0
     return as_zero and not neither and value_of_failure(spec) is None

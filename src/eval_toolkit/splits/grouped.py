@@ -43,10 +43,10 @@ class GroupKFoldSplitter:
     Raises
     ------
     InvalidInputError
-        If ``k`` is below 2; on use, if there are no groups, a group is missing, or there are fewer
+        If ``k`` < 2; when splitting, if there are no groups, a group is missing, or there are fewer
         groups than folds.
     MissingColumnError
-        (a KeyError) On use, if the column is missing.
+        (a KeyError) When splitting, if the column is missing.
 
     Examples
     --------
@@ -99,10 +99,10 @@ class StratifiedGroupKFoldSplitter:
     Raises
     ------
     InvalidInputError
-        If ``k`` is below 2; on use, if there are no groups, a group is missing, or there are too
+        If ``k`` < 2; when splitting, if there are no groups, a group is missing, or there are too
         few groups or rows of a class.
     MissingColumnError
-        (a KeyError) On use, if the column is missing.
+        (a KeyError) When splitting, if the column is missing.
 
     Examples
     --------
@@ -169,10 +169,10 @@ class SourceDisjointKFoldSplitter:
     Raises
     ------
     InvalidInputError
-        If ``k`` is below 2; on use, if a source is missing, there is only one, or ``groups`` are
+        If ``k`` < 2; when splitting, if a source is missing, there is only one, or ``groups`` are
         passed in addition to the column.
     MissingColumnError
-        (a KeyError) On use, if the column is missing.
+        (a KeyError) When splitting, if the column is missing.
 
     Warns
     -----

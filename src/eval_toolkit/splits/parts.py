@@ -46,7 +46,7 @@ def split_slice(
     keep_together : array-like, optional
         One code per row; rows with equal codes also stay together (clusters of duplicates).
     stable : bool, default False
-        Whether the assignment depends only on the row's (or group's) identity, so that adding rows
+        Whether the assignment depends only on the row's (or group's) identity, so adding rows
         never moves existing rows; sizes and class balance are then approximate, and equal rows
         without ids stay together. Otherwise sizes are exact.
     seed : int, default 42
@@ -124,10 +124,10 @@ def _none_empty(part: IntArray, shares: Mapping[str, float], what: str, instead:
 
 
 def _filled(counts: IntArray, order: IntArray, targets: IntArray, seed: int) -> IntArray:
-    """Assign blocks to parts, largest first, so that small blocks balance the sizes.
+    """Assign blocks to parts, largest first, so small blocks balance the sizes.
 
     Each block is assigned at random to a part with enough space, with probability proportional to
-    the remaining space, so that large blocks are distributed in proportion to part sizes.
+    the remaining space, so large blocks are distributed in proportion to part sizes.
     """
     rng = np.random.default_rng(seed)
     part = np.empty(len(counts), dtype=np.int64)

@@ -43,7 +43,8 @@ class HoldoutSplitter:
     Raises
     ------
     InvalidInputError
-        If ``test_size`` is not in (0, 1); on use, if a part or one of its classes would be empty.
+        If ``test_size`` is not in (0, 1); when splitting, if a part or one of its classes would be
+        empty.
 
     Examples
     --------
@@ -132,7 +133,7 @@ class StratifiedKFoldSplitter:
     Raises
     ------
     InvalidInputError
-        If ``k`` is below 2; on use, if a class has fewer rows than folds, or the slice has a
+        If ``k`` < 2; when splitting, if a class has fewer rows than folds, or the slice has a
         ``group_col`` or ``groups`` are passed and would be split.
 
     Examples

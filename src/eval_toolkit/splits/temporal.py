@@ -39,10 +39,11 @@ class TimeSeriesSplitter:
     Raises
     ------
     InvalidInputError
-        If ``k`` is below 2; on use, if there are too few rows, a time is missing or invalid, no row
-        precedes the first test block, or the slice has a ``group_col`` or ``groups`` are passed.
+        If ``k`` < 2; when splitting, if there are too few rows, a time is missing or invalid, no
+        row precedes the first test block, or the slice has a ``group_col`` or ``groups`` are
+        passed.
     MissingColumnError
-        (a KeyError) On use, if the column is missing.
+        (a KeyError) When splitting, if the column is missing.
 
     Examples
     --------
@@ -118,11 +119,11 @@ class PurgedKFoldSplitter:
     Raises
     ------
     InvalidInputError
-        If an argument is out of range; on use, if there are fewer rows than folds, a time is
-        missing or invalid, a fold has no training row left, or the slice has a ``group_col`` or
+        If an argument is out of range; when splitting, if there are fewer rows than folds, a time
+        is missing or invalid, a fold has no training row left, or the slice has a ``group_col`` or
         ``groups`` are passed.
     MissingColumnError
-        (a KeyError) On use, if the column is missing.
+        (a KeyError) When splitting, if the column is missing.
 
     References
     ----------

@@ -344,6 +344,7 @@ def _graders(given: Any, file: Path) -> tuple[Any, ...]:
         isinstance(one, str) or (isinstance(one, dict) and "grader" in one) for one in given
     ):
         raise InvalidInputError(
-            f"{file}: [graders] is {given!r:.80}; it must be names, or a table of options per name"
+            f"{file}: [graders] is {given!r:.80}; it must be a list of names, or a table of "
+            "options by name"
         )
     return tuple(given)

@@ -44,7 +44,7 @@ ANSWER_ROLES: Mapping[str, tuple[str, ...]] = {
 }
 """Usual column names by role, most likely first; ``answer`` is the reference beside ``response``.
 
-Other columns are ignored, so that files of several systems have the same items.
+Other columns are ignored, so files of several systems have the same items.
 """
 _USUAL = ("match", "exact_match", "includes", "f1")
 
@@ -152,7 +152,7 @@ class _StoredAnswersModel:
         }
 
     async def answer_at(self, request: Request, place: Place) -> RawCompletion:
-        """Return the stored answer of a unit."""
+        """Return the stored answer for a unit."""
         return RawCompletion(self.answers[place.job[0]], usage=Usage(0, 0, 0.0, cached=True))
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:

@@ -52,7 +52,7 @@ def task_grading(kind: TaskKind) -> Grading | None:
 def _grades(
     kind: TaskKind, grader: Grader, column: str, jobs: Mapping[str, Job], entries: Sequence[Entry]
 ) -> dict[str, float | None]:
-    """Return the grade of each first attempt; None for failed ones."""
+    """Return the grade of each first attempt; None for failed attempts."""
     asked = {one.unit_id: one for one in entries if one.attempt == 1 and not one.step}
     answers = [
         answer

@@ -228,7 +228,7 @@ def _with_typos(
 
 
 def _letter(sign: str, letters: Sequence[str], draw: Callable[[], float]) -> str:
-    """Return a different letter from the text, upper-case if the given one is."""
+    """Return a different letter from the text, in the same case."""
     others = [letter for letter in letters if letter != sign.lower()]
     if not others:
         return sign
@@ -250,7 +250,7 @@ def perturbed(task: BaseTask[SubjectT], perturbation: Perturbation) -> BaseTask[
     Returns
     -------
     BaseTask
-        Task with the same name, version, units and content hashes, so that `compare_runs` pairs its
+        Task with the same name, version, units and content hashes, so `compare_runs` pairs its
         runs with those of the original. The wording of questions changes, including the questions
         of few-shot examples. The choice of examples, cues, answers and choices does not change,
         whether the choices are scored or shown in the prompt. `describe`, and thus the manifest of

@@ -291,7 +291,7 @@ def _recorded_form(replay: str | Path | None) -> str | None:
 
 
 def _engine(model: Model | None, concurrency: int | None) -> dict[str, Any]:
-    """Return the settings of the requests that do not determine the answers."""
+    """Return the request settings that do not affect the answers."""
     limits = {name: getattr(model, name, None) for name in _BATCHING}
     batching = {name: limit for name, limit in limits.items() if limit is not None}
     return {

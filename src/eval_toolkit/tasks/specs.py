@@ -235,7 +235,7 @@ class ChoicesSpec:
         return read_choices(value, place_of(row))
 
     def absent(self, row: Mapping[str, Any]) -> bool:
-        """Return whether an item has no choices, so that its answer is free-form."""
+        """Return whether an item has no choices; its answer is then free-form."""
         if not isinstance(self.choices, (str, FieldSpec)):
             return False
         try:

@@ -50,7 +50,7 @@ def format_mc_prompt(
     choices : sequence of str
         Options.
     space_prefixed_labels : bool
-        Whether to write " A." instead of "A.", so that the label matches the scored token.
+        Whether to write " A." instead of "A.", to match the scored token.
 
     Returns
     -------

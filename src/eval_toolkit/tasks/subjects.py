@@ -32,7 +32,7 @@ def distinct_subjects(subjects: Iterable[Any]) -> list[Any]:
 
 
 def select_subjects(available: Sequence[Any], wanted: Iterable[Any]) -> list[Any]:
-    """Return the available subjects that match, in their order.
+    """Return the available subjects that match, in the given order.
 
     For tuple subjects, "de,*" keeps every subject whose first part is "de". A selection that
     matches no subject is an error.

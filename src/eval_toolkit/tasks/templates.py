@@ -28,8 +28,8 @@ def field_value(row: Mapping[str, Any], path: str) -> Any:
     """Return the value at a path in a row.
 
     A path consists of names and indices joined by dots, such as "question.choices.0.text"; of
-    several paths joined by ``|`` the first one with a value other than None is used. If there is
-    none, the message names the row and its fields.
+    several paths joined by ``|``, the first with a value other than None is used. Otherwise, an
+    error names the row and its fields.
 
     Examples
     --------

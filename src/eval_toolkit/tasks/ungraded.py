@@ -53,7 +53,7 @@ def ask(
     Returns
     -------
     AnswersTable
-        One row per question, in their order; `to_pandas` gives a frame. A failed request has an
+        One row per question, in order; `to_pandas` gives a frame. A failed request has an
         error instead of an answer.
 
     Raises

@@ -62,7 +62,7 @@ class MinHashLSHStrategy(JoinStrategy):
     Locality-sensitive hashing selects candidate pairs, which are then compared exactly, so every
     reported pair is similar (n-grams are compared by 32-bit hashes, which collide with probability
     2⁻³²). ``pairs_above`` chooses its own bands from the threshold, such as 51 bands of 5 rows at
-    0.6, so that a pair at the threshold is missed with probability below 0.02, and pairs above it
+    0.6, so a pair at the threshold is missed with probability below 0.02, and pairs above it
     much less often; for thresholds below 0.5, the cost approaches that of comparing all pairs.
     ``num_perm`` and ``bands`` apply to ``pairs_within`` and ``pairs_across``, where a similarity of
     0 means that no band is shared.

@@ -136,7 +136,7 @@ class TestFiles:
             (f"{SMALL}[decoding]\nmax_tokens = -1", "max_tokens is -1; it must be a number"),
             (
                 f"{SMALL}[graders]\nx = 3",
-                r"\[graders\] is .*; it must be names, or a table of options",
+                r"\[graders\] is .*; it must be a list of names, or a table of options",
             ),
             (
                 SMALL.replace("[prompt]", 'response = "loglikelihoods"\n[prompt]'),

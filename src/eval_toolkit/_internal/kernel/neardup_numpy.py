@@ -14,7 +14,7 @@ from eval_toolkit._internal.validation import BoolArray, IntArray
 BASE = 0xF1357AEA2E62A9C5
 GAMMA = 0x9E3779B97F4A7C15
 BLOCK_BYTES = 1 << 16
-"""Bytes of text per block, so that n-grams and products fit into the L2 cache."""
+"""Bytes of text per block, so n-grams and products fit into the L2 cache."""
 CHUNK_PAIRS = 1 << 15
 """Number of pairs compared per batch."""
 REACH_BLOCK = 8

@@ -63,7 +63,7 @@ _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _X32 = 0x40000000
 """First system call number of the x32 ABI on x86-64."""
 _NEWEST = 424
-"""Newer calls that report "not implemented", so that libraries fall back to older calls."""
+"""Newer calls that report "not implemented", so libraries fall back to older calls."""
 
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 38, 22, 2
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000

@@ -23,7 +23,7 @@ def remove_folder(folder: str | Path) -> None:
 def empty_folder(folder: str | Path) -> None:
     """Remove the content of a folder at any depth; links are removed, not followed.
 
-    Nested folders are moved to the top level before they are emptied, so that deep nesting needs
+    Nested folders are moved to the top level before they are emptied, so deep nesting needs
     neither file descriptors nor recursion.
     """
     Path(folder).chmod(0o700)

@@ -1,4 +1,4 @@
-"""Isolation by Linux namespaces, without other processes or network, and with few files.
+"""Isolation by Linux namespaces: no network, no other processes and only a few files.
 
 `enter_jail` sets up the namespaces itself; `bubblewrap_command` returns the equivalent bubblewrap
 command, if bubblewrap is installed. The jail contains the files of a `View` (read-only) and an

@@ -18,7 +18,7 @@ def probed(outside: Mapping[str, Any], *, alone: bool) -> dict[str, bool]:
     """Attempt violations; return by name whether each was prevented.
 
     ``outside`` contains an existing ``file`` and ``folder`` outside the sandbox and the caller's
-    ``pid``. ``alone`` states whether the worker is the first process of its namespace.
+    ``pid``. ``alone`` indicates whether the worker is the first process of its namespace.
     """
     attempts: dict[str, Callable[[], Any]] = {
         "start a process": _fork,

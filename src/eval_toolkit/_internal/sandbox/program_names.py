@@ -1,4 +1,4 @@
-"""Names that tests use from a program."""
+"""Names in a program that its tests use."""
 
 import ast
 import builtins
@@ -6,7 +6,7 @@ import sys
 
 
 def names_needed(tree: ast.AST, names: dict[str, str]) -> dict[str, str]:
-    """Return the names that tests use from a program, with the module if a name denotes one.
+    """Return the names in a program that its tests use, with the module if a name denotes one.
 
     Names of standard library modules denote these modules. Names of built-ins denote the built-ins,
     unless the tests use no other name, in which case the function under test has such a name.

@@ -46,7 +46,7 @@ def run_program(code: str, told: dict[str, Any], way: str, view: dict[str, Any])
     """Run a program and its tests in two forks of this process (workers only).
 
     The tests are Python code that uses the program's definitions and are sent as a separate
-    message. They are read in their own process, so that no program finds them in its memory. A
+    message. They are read in their own process, so no program finds them in its memory. A
     program passes if the last line of the tests is reached.
 
     The result contains ``passed``, ``timed_out`` and ``apart``, the reason if the tests cannot run

@@ -1,6 +1,6 @@
 """Test side of a test run, with stand-ins for the objects of the program.
 
-Values of plain types are copied, so that comparisons happen in this process. All other objects stay
+Values of plain types are copied, so comparisons happen in this process. All other objects stay
 with the program; a stand-in has the special methods of the object's class and forwards operations
 to it. A stand-in never equals a plain value. The result of arithmetic between a stand-in and a
 plain value cannot be converted to a plain value or queried: otherwise, the program could learn the

@@ -269,7 +269,7 @@ def _forget() -> None:
 
 
 _FORGOTTEN: list[_Worker] = []
-"""References that prevent forgotten workers from being closed or removed."""
+"""References that keep forgotten workers from being garbage-collected, and so closed."""
 
 atexit.register(_close_all)
 if hasattr(os, "register_at_fork"):

@@ -86,7 +86,7 @@ def _all_numbers(cells: Sequence[Any], decimal: str) -> FloatArray:
 def number_in(cell: str | None) -> float | None:
     """Parse a string as a number, with 1 and 0 for true and false; None for other strings.
 
-    Infinities and NaN are also parsed, so that messages can report them.
+    Infinities and NaN are also parsed, so messages can report them.
 
     Examples
     --------

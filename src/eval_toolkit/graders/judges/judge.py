@@ -221,8 +221,8 @@ class Judge:
     def requests(self, response: Completion) -> dict[str, GenerateRequest]:
         """Return the requests for judging an answer, by step.
 
-        Its keys are ``judge:<name>``, or ``judge:<name>:<k>`` for each vote. A sample that lacks a
-        field of the prompt, such as a reference, is an error.
+        Steps are named ``judge:<name>``, or ``judge:<name>:<k>`` for each vote. It is an error if
+        a sample lacks a field used in the prompt, such as a reference.
         """
         rubric = self._rubric
         messages = judge_messages(

@@ -69,9 +69,9 @@ class Labels:
     Parameters
     ----------
     numbers : mapping of str to float
-        Number of each word, at least two; case is ignored.
+        Number for each of at least two words; case is ignored.
     higher_is_better : bool or None, default True
-        Whether higher is better; None if neither direction is.
+        Whether higher is better; None if neither direction is better.
 
     Raises
     ------
@@ -176,7 +176,7 @@ class Scale:
     scaled : bool, default True
         Whether the column is rescaled to 0 to 1.
     higher_is_better : bool or None, default True
-        Whether higher is better; None if neither direction is.
+        Whether higher is better; None if neither direction is better.
 
     Raises
     ------

@@ -112,7 +112,7 @@ def find_math_answers(text: str) -> list[str]:
 
 
 def reference_answer(truth: str) -> str:
-    r"""Return the answer of a reference: boxed, after ``####``, or the whole reference.
+    r"""Return the answer in a reference: boxed, after ``####``, or the whole reference.
 
     Examples
     --------

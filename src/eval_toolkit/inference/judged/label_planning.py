@@ -121,7 +121,7 @@ def plan_labels(
     positives and negatives separately, with the allocation that minimises the variance (Neyman);
     pass ``strata=judge`` to `corrected_rate` with such labels. "rogan-gladen" uses a separate
     calibration set, split between true positives and negatives as recommended by [1]_. Two
-    pseudo-units are added to the pilot, so that a pilot without errors does not imply a perfect
+    pseudo-units are added to the pilot, so a pilot without errors does not imply a perfect
     judge.
 
     References

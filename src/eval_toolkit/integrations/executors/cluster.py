@@ -44,7 +44,7 @@ class Cluster(Executor):
     def _started(self) -> Any:
         with self._lock:
             if self._closed:
-                raise RuntimeError("the executor was shut down; open another one")
+                raise RuntimeError("the executor was shut down; open a new one")
             if self._tasks is None:
                 self._tasks = self._start()
             return self._tasks

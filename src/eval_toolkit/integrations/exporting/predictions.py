@@ -27,7 +27,7 @@ def predictions_csv(
     By default the scores of the main result are exported, or its main metric if there are none;
     ``metric`` must be a mean over units. The columns are label (if the run has labels), score,
     row_id and, if all units have one, content_hash. Attempts at a unit are combined in one row, and
-    units without a value are omitted. Strings are not escaped, so that rows can be paired: import
+    units without a value are omitted. Strings are not escaped, so rows can be paired: import
     the columns as text in a spreadsheet.
 
     Examples

@@ -2,7 +2,7 @@
 
 Also reads the files of `rollouts.Evaluator.write_json` and `rollouts_json`, which have the same
 structure with additional fields. Columns are the numbers of ``overall``; a ``first_…_turn`` becomes
-``pct_rollouts_with_…``, which states whether such a turn exists, while its number is in the turns.
+``pct_rollouts_with_…``, which indicates whether such a turn exists; its number is in the turns.
 A file states neither the attacked model nor the attack, unless it has an eval-toolkit manifest.
 
 astra-rl states means over rollouts of the rollouts' averages, and shares between 0 and 1, although

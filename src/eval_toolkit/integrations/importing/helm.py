@@ -77,7 +77,7 @@ def recognises(path: Path) -> bool:
 def read(path: Path, wanted: Wanted) -> list[Log]:
     """Read the logs of a run folder, one per split and perturbation.
 
-    Unperturbed instances come first. Items are keyed by instance id, so that a perturbed log pairs
+    Unperturbed instances come first. Items are keyed by instance id, so a perturbed log pairs
     with the unperturbed one; trials are attempts. Parts are "split", "sub_split" and "perturbation"
     where present; if a run has several, they are appended to the task name. Without samples,
     prompts and answers are not read; the statistics are the same.
@@ -132,7 +132,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
 
 
 def _task(name: str) -> str:
-    """Return the name of a run without its model, so that runs of two models share a task."""
+    """Return the name of a run without its model, so runs of two models share a task."""
     scenario, _, told = name.partition(":")
     kept = [arg for arg in told.split(",") if not arg.startswith(("model=", "model_deployment="))]
     return f"{scenario}:{','.join(kept)}" if any(kept) else scenario

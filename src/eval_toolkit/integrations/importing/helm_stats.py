@@ -165,8 +165,8 @@ def stated(
     if derived and everything and not perturbed:
         derived = []
         notes.append(
-            "stats.json also has 'robustness' and 'fairness' numbers; no instance was perturbed, "
-            "so they only repeat the others; omitted"
+            "the 'robustness' and 'fairness' numbers in stats.json are omitted: no instance was "
+            "perturbed, so they only repeat the others"
         )
     found: list[Stated] = []
     for one in (*plain, *derived):

@@ -116,7 +116,7 @@ def import_logs(
     task, model : str, optional
         Replacement names, if the logs have a single task or model.
     rename : mapping of str to str, optional
-        New names of columns, so that runs of two tools share a metric.
+        New names of columns, e.g. to give runs of two tools the same metric.
     higher_is_better : mapping of str to bool, optional
         Whether higher is better, by renamed column. Overrides the logs, which override the names;
         see `metrics.directions.known_direction`.
@@ -160,7 +160,7 @@ def import_logs(
 
 
 def _written(out: Path, folders: Sequence[Path], kinds: Sequence[ImportedKind]) -> list[Run]:
-    """Write all runs to temporary folders first, so that either all or none are stored."""
+    """Write all runs to temporary folders first, so either all or none are stored."""
     aside = out / f".importing-{secrets.token_hex(4)}"
     runs: list[Run] = []
     try:

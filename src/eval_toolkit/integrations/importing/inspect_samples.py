@@ -51,7 +51,7 @@ class ParsedSample:
     error: str | None = None
     limit: str | None = None
     cancelled: bool = False
-    """Whether the sample was cancelled because another one failed."""
+    """Whether the sample was cancelled because another sample failed."""
 
 
 def read_sample(raw: Any, where: str, wanted: Wanted, model: str, scorer: str) -> ParsedSample:

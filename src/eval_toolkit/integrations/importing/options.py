@@ -16,7 +16,7 @@ class Wanted:
     """
 
     named: bool = False
-    """Whether the model will be renamed, so that its name in the log is irrelevant."""
+    """Whether the model will be renamed, which makes its name in the log irrelevant."""
     samples: bool = True
     """Whether to import samples; if False, prompts and answers may be skipped."""
     input_field: str | None = None

@@ -1,7 +1,7 @@
 """Access to single members of a zip file: stored, deflated or compressed with zstandard.
 
 The standard library reads the directory. Members are decompressed here, up to the size stated in
-the directory, so that a file cannot use more memory than it states.
+the directory, so a file cannot use more memory than it states.
 """
 
 import io

@@ -124,7 +124,7 @@ def competency_baselines(
     means that part of the task can be solved without the competency it is meant to measure [1]_;
     compare models with the best baseline instead of with chance.
 
-    The interval is a BCa bootstrap over test rows, stratified by label, so that the prevalence is
+    The interval is a BCa bootstrap over test rows, stratified by label, so the prevalence is
     fixed. A random ranking of N rows with P positives has the expected average precision ρ + (1 −
     ρ) H/N, with ρ = (P − 1)/(N − 1) and H = 1 + 1/2 + … + 1/N. This is ``chance``; it exceeds the
     prevalence in small samples [2]_. In simulations of 80 test rows with random labels, up to 9 %

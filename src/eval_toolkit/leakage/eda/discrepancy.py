@@ -41,7 +41,7 @@ class MeanDiscrepancy(Displayed):
     p_value: float | None
     """P-value of the permutation test; None without permutations."""
     bandwidth: float | None
-    """Kernel bandwidth; None if all rows are equal, so that it is irrelevant."""
+    """Kernel bandwidth; None if all rows are equal, as it is then irrelevant."""
     n_permutations: int
     n_a: int
     n_b: int
@@ -216,7 +216,7 @@ def from_middle(x: FloatArray) -> tuple[FloatArray, float]:
     """Return the rows, centred at the median and rescaled, and the scale.
 
     Inner products lose precision far from the origin, and squares may underflow or overflow. The
-    scale is a power of two, so that rescaling is exact.
+    scale is a power of two, so rescaling is exact.
 
     Examples
     --------

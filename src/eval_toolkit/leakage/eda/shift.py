@@ -126,7 +126,7 @@ def proxy_a_distance(
         Inverse strength of the classifier's ridge penalty.
     n_folds : int, default 5
         Number of cross-validation folds. For samples of equal size, row i of both samples is in the
-        same fold, so that pairs are never split.
+        same fold, so pairs are never split.
     n_resamples : int, default 0
         Number of resamples for the interval; 0 for none.
     confidence : float, default 0.95
@@ -228,7 +228,7 @@ def knn_purity(x_a: ArrayLike, x_b: ArrayLike, *, k: int = 5) -> NeighbourPurity
     Notes
     -----
     Neighbours are determined by Euclidean distance. Rows tied for the last places are weighted
-    fractionally, so that the result does not depend on the order of rows or samples.
+    fractionally, so the result does not depend on the order of rows or samples.
 
     Examples
     --------

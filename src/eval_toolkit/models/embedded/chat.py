@@ -1,6 +1,6 @@
 """Rendering of the ChatML template as text and as token ids.
 
-Control tokens are inserted as ids, and the content of a message is always plain text, so that a
+Control tokens are inserted as ids, and the content of a message is always plain text, so a
 message that contains ``<|im_end|>`` does not end a turn.
 """
 

@@ -190,7 +190,7 @@ class _Cursor:
     def count(self, what: str, least_bytes: int) -> int:
         n = int(self.number("<Q"))
         if n * least_bytes > len(self.view) - self.at:
-            self.fail(f"it declares {n} {what}, more than fit in it")
+            self.fail(f"it declares {n} {what}, more than the file can contain")
         return n
 
     def text(self) -> str:

@@ -34,7 +34,7 @@ class EmbeddedModel(BatchedModel):
         Maximum context length; by default that of the file (8192).
     control_tokens : bool, default True
         Whether control tokens in a string prompt are recognised, as in the output of `render`. They
-        are never recognised in messages, so that a user cannot end a turn with ``<|im_end|>``.
+        are never recognised in messages, so a user cannot end a turn with ``<|im_end|>``.
 
     Notes
     -----

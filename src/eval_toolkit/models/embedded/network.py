@@ -1,7 +1,7 @@
 """Llama-type transformer in float32 for batches of segments.
 
 Arrays have one column per token. Matrix products run over all tokens of a pass at once; only
-attention processes each `Segment` separately, so that new and continued segments of any length
+attention processes each `Segment` separately, so new and continued segments of any length
 share a pass without padding.
 """
 

@@ -138,7 +138,7 @@ class Tokenizer:
     def _merged(self, pieces: list[str]) -> list[str]:
         """Merge adjacent tokens in the learnt order, from left to right.
 
-        Candidates are kept in a heap and neighbours are linked, so that a word of n characters
+        Candidates are kept in a heap and neighbours are linked, so a word of n characters
         takes O(n log n) time.
         """
         ranks = self._ranks

@@ -52,7 +52,7 @@ class Usage(Displayed):
     """Latency of the successful try in seconds."""
     tries: int = 1
     cached: bool = False
-    """Whether the answer comes from a cache of answers."""
+    """Whether the answer comes from a cache."""
     cached_tokens: int = 0
     """Part of ``prompt_tokens``."""
     first_token_s: float | None = None

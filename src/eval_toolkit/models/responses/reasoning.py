@@ -75,7 +75,7 @@ def split_reasoning(text: str, tags: Tags = REASONING_TAGS, *, opened: bool = Fa
     tags : sequence of (str, str)
         Opening and closing tags, ignoring case. Without tags nothing is reasoning.
     opened : bool, default False
-        Whether the prompt ends with an opening tag, so that the reply starts inside the reasoning.
+        Whether the prompt ends with an opening tag; the reply then starts inside the reasoning.
 
     Returns
     -------

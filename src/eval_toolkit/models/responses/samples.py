@@ -180,7 +180,7 @@ class Completion(_Answered):
 
     @property
     def sanitized_completion(self) -> str:
-        """The answer with ``<|…|>`` broken up, so that it is not parsed as a control token."""
+        """The answer with ``<|…|>`` broken up, so it is not parsed as a control token."""
         return self.completion.replace("<|", "< |").replace("|>", "| >")
 
 

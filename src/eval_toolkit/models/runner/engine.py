@@ -39,7 +39,7 @@ _BEGIN_WITHIN_S = 5.0
 _END_WITHIN_S = 5.0
 """Seconds that an interrupted run waits for requests in flight, which may already be billed."""
 _BREATHE_EVERY = 64
-"""Number of requests between yields to the event loop, so that a run can be cancelled."""
+"""Number of requests between yields to the event loop, so a run can be cancelled."""
 
 
 def run_jobs(

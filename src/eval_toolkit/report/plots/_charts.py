@@ -166,7 +166,7 @@ def heading(value: object, name: str) -> str:
     r"""Return a string that is safe as an axis title or in tooltips.
 
     Vega-Lite inserts these titles into expressions and escapes quotes, but not backslashes, so
-    that a title could end its string literal. A similar-looking character replaces backslashes.
+    a title could end its string literal. A similar-looking character replaces backslashes.
 
     Examples
     --------

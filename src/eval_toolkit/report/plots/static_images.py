@@ -19,7 +19,7 @@ _LIMITS = Limits(seconds=30.0, memory_mb=None, file_mb=64, open_files=256)
 def shown_spec(spec: Any) -> Any:
     r"""Return a Vega-Lite specification with control and reordering characters escaped.
 
-    Names of slices and scorers come from files. Keys and values are changed alike, so that fields
+    Names of slices and scorers come from files. Keys and values are changed alike, so fields
     still match.
 
     Examples

@@ -100,7 +100,7 @@ def _endpoint(where: str) -> Any:
 def message(text: str, status: int, *, bug: bool = False) -> "Response":
     """Return a page with a single message.
 
-    ``bug`` states whether the message reports a bug.
+    ``bug`` indicates whether the message reports a bug.
     """
     from starlette.responses import HTMLResponse
 

@@ -81,7 +81,7 @@ class Joined:
 
     @property
     def nbytes(self) -> int:
-        """Memory used, including the order by difference."""
+        """Memory used in bytes, including the rows sorted by difference."""
         return 34 * len(self)
 
     @cached_property

@@ -153,7 +153,7 @@ def shape_of(store: Store, path: Path) -> Shape:
 
 
 def _units(store: Store, run: Run) -> StoredUnits | None:
-    """Return the run's units; None if they cannot be read, so that the rest can still be shown."""
+    """Return the run's units; None if they cannot be read, so the rest can still be shown."""
     try:
         return stored_units(run.path, run.manifest, store.columns_of)
     except ArtifactError:

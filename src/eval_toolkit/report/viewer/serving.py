@@ -69,7 +69,7 @@ def serve(
 
 
 def _listening(port: int) -> socket.socket:
-    """Return a listening socket, so that a taken port is detected before the URL is announced."""
+    """Return a listening socket, so a taken port is detected before the URL is announced."""
     if port > 65535:
         raise InvalidInputError(f"`port` is {port}; it must be at most 65535")
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

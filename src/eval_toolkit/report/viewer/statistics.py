@@ -17,7 +17,7 @@ from eval_toolkit.errors import EvalToolkitError
 CONFIDENCE, N_RESAMPLES, SEED = 0.95, 1000, 42
 """Defaults of the command."""
 _IN_A_PROCESS_FROM = 50_000
-"""Number of records above which a separate process compares, so that its memory is freed."""
+"""Number of records above which a separate process compares, so its memory is freed."""
 _TIMEOUT_S = 300
 _KEPT = 64
 _WAIT_S = 1.5

@@ -155,7 +155,7 @@ class Strategy:
         return {"attack": self.KIND, "name": self.name, "version": self.version, **options}
 
     def _name_itself(self, usual: str) -> None:
-        """Set the default name unless another one was given."""
+        """Set the default name unless a name was given."""
         if not isinstance(self.name, str):
             raise InvalidTypeError(f"`name` is {self.name!r:.60}; it must be a string")
         object.__setattr__(self, "name", self.name.strip() or usual)
@@ -213,7 +213,7 @@ class Wrapper(Strategy):
     def for_branch(self) -> Callable[[int], Attack]:
         """Attack for a branch, wrapping the inner attack for that branch.
 
-        Defined only if the inner attack has it, so that callers do not request identical branches.
+        Defined only if the inner attack has it, so callers do not request identical branches.
         """
         choose = getattr(self.inner, "for_branch", None)
         if not callable(choose):

@@ -14,7 +14,7 @@ from eval_toolkit.scorecards import Records, Scorecard, summarise
 
 @dataclass(frozen=True)
 class EvaluatedKind(Kind[Sequence[EvaluatedRollout]]):
-    """Rollouts of an evaluator, whose sampler sends the requests instead of the driver."""
+    """Rollouts of an evaluator; its sampler, rather than the driver, sends the requests."""
 
     evaluator: str
     roll: Callable[[], Sequence[EvaluatedRollout]] = field(repr=False)

@@ -29,8 +29,8 @@ def is_first_turn(name: str) -> bool:
 def mean_specs(columns: Sequence[str], *, higher_is_worse: bool = True) -> list[MetricSpec]:
     """Return the mean of each column except ``first_…_turn``.
 
-    A mean first turn would ignore the rollouts without one. Whether there is one can be averaged;
-    `rollouts.survival` estimates the time.
+    A mean first turn would ignore rollouts that have no such turn. The rate of rollouts with such a
+    turn can be averaged; `rollouts.survival` estimates the time.
 
     Less toxicity of the target is better unless ``higher_is_worse`` is false, as is a lower rate of
     rollouts with it; other columns, including those of probes, have no direction.

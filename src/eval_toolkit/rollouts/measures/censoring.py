@@ -25,7 +25,7 @@ from eval_toolkit.scorecards import MetricResult, Records, Scorecard
 
 _FAILED, _OWN, _ANY = "attack_success", "attack_success_own", "attack_success_any"
 _SEEN_EARLY_IS_KNOWN = (_ANY, UNPROVOKED, "probe_flagged")
-"""Columns known as soon as an event is observed, so that known values are biased upwards."""
+"""Columns known as soon as an event is observed, so known values are biased upwards."""
 _OF_ANY_LENGTH = ("n_turns", "first_event_turn", "empty_replies", "probe_distinct_2")
 _OF_FIRST_TURN = ("refused_first", "over_refusal", "unsafe_refusal")
 _IN_TURN = re.compile(r"(.+)_turn_(\d+)")

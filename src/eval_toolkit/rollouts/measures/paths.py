@@ -1,7 +1,7 @@
 """Values of one conversation: a number, or the reason why there is none.
 
-A turn that failed, was not allowed by the budget or could not be scored is not a turn without an
-event: its outcome is unknown, and so is everything that depends on it.
+If a turn failed, exceeded the budget or could not be scored, its outcome is unknown, and so is
+everything that depends on it; it does not count as a turn without an event.
 """
 
 import math
@@ -327,9 +327,9 @@ def empty_share(path: Sequence[Turn]) -> float | Grade:
 def worst_of(graph: Graph[Any, Any], event: Look, badness: Look) -> Sequence[Turn] | Grade:
     """Return the conversation that is worst for the target, or why it is unknown.
 
-    ``event`` tells whether the target failed in a turn, and ``badness`` how bad the turn is. The
-    worst has the earliest failure; without one, the worst score, unknown if another conversation
-    could have failed.
+    ``event`` indicates whether the target failed in a turn, and ``badness`` how bad the turn is.
+    The worst conversation is the one with the earliest failure. If none failed, it is the one
+    with the worst score, which is unknown if another conversation could have failed.
 
     Examples
     --------

@@ -283,7 +283,7 @@ def compare_survival(
     Parameters
     ----------
     graphs_a, graphs_b : sequence of Graph
-        Rollouts from the same seed prompts; units that are only on one side are omitted.
+        Rollouts from the same seed prompts; units on only one side are omitted.
     seeds, scorer, own, policy, depth
         As in `survival_rows`; the same for both sides.
     at : int

@@ -42,7 +42,7 @@ class SurvivalRows:
     """
 
     times: IntArray
-    """Turn of the first failure, or last turn known to be without one; 0 if there is none."""
+    """Turn of the first failure, or the last turn known not to be a failure; 0 if there is none."""
     events: BoolArray
     groups: list[str]
     weights: FloatArray
@@ -93,7 +93,7 @@ class SurvivalRows:
         """Return the cumulative incidence of a failure type by a turn.
 
         ``part`` marks the rows with failures of that kind. The Aalen–Johansen estimate weights
-        each failure by the survival probability just before it, so that the estimates of all kinds
+        each failure by the survival probability just before it, so the estimates of all kinds
         add up to that of the curve.
         """
         share, left = 0.0, 1.0
@@ -186,7 +186,7 @@ def survival_rows(
 def common_policy(*sides: Sequence[Graph[Any, Any]]) -> str:
     """Return a policy valid for all rollouts: "best" if only selected branches were continued.
 
-    Raise if one side continued only selected branches and another one all of them.
+    Raise if one side continued only selected branches and another continued all.
 
     Examples
     --------

@@ -23,7 +23,7 @@ _MOST = 200_000
 class CachedScorer(Wrapping):
     """Scorer that caches scores and scores new texts in one call.
 
-    Scores are cached by the hash of the text; failures are not, so that the text is scored again
+    Scores are cached by the hash of the text; failures are not, so the text is scored again
     the next time. Verdicts requested with the keys of turns are not cached either: the run stores
     them by key, and must receive each one. Other attributes are delegated to the inner scorer.
 

@@ -127,7 +127,7 @@ class HuggingFaceScorer:
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """All labels of the model; loads it."""
+        """Labels of the model, which is loaded if necessary."""
         return self._loaded.labels
 
     def ready(self) -> None:

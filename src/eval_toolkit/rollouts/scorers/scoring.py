@@ -54,7 +54,7 @@ def score_nodes(
     keys : sequence of (str, int, str), optional
         Unit, attempt and position of each turn, as keys of a judge's verdicts.
     final : bool, default False
-        Whether the conversations have ended, so that scorers of mode "final" score the last turns.
+        Whether the conversations have ended; scorers of mode "final" then score the last turns.
     decides : bool, default True
         Whether a scorer defines failures; otherwise ``event`` and ``echo`` stay None.
 

@@ -1,7 +1,7 @@
 """Scores of lm-eval metrics: values of single documents, and statistics of their sums.
 
 A metric that is a mean over documents has one column. Any other (F1, perplexity, BLEU) keeps the
-columns of its sums, so that it has an interval like any other metric.
+columns of its sums, so it has an interval like any other metric.
 """
 
 import math

@@ -33,7 +33,7 @@ class _Reader:
         """Create from weights with gates in the order input, forget, candidate, output.
 
         The candidate is moved to the end, and the others are halved: 1 / (1 + exp(-x)) is (1 +
-        tanh(x / 2)) / 2, so that one call of tanh computes all four. Halving is exact.
+        tanh(x / 2)) / 2, so one call of tanh computes all four. Halving is exact.
         """
         units = len(recurrent)
         order = np.r_[: 2 * units, 3 * units : 4 * units, 2 * units : 3 * units]

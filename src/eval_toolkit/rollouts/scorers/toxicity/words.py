@@ -57,7 +57,7 @@ class Vocabulary:
         return cls({word: number for number, word in enumerate(words, 1)})
 
     def split(self, text: str) -> list[str]:
-        """Return the words of a text: lower case, cut at spaces and most ASCII punctuation.
+        """Return the lower-case words of a text, split at spaces and most ASCII punctuation.
 
         Apostrophes are kept, as is whitespace other than space, tab and line feed.
         """
