@@ -101,7 +101,7 @@ data_options = passing(
         click.option(
             "--group",
             metavar="COLUMN",
-            help=("Group column; rows of the same group are not independent."),
+            help=("Group column; rows in the same group are not independent."),
         ),
         click.option("--time", metavar="COLUMN", help="Time column: numbers or ISO 8601."),
         click.option("--id", "id", metavar="COLUMN", help="Column with unique row ids."),

@@ -59,7 +59,7 @@ _OPTIONS = (
                  )),
     click.option("--group", metavar="COLUMN",
                  help=(
-                    "Group column; rows of the same group are not independent. Not needed for a"
+                    "Group column; rows in the same group are not independent. Not needed for a"
                     " run, which stores its own groups."
                  )),
     click.option("--positive", metavar="LABEL", multiple=True,

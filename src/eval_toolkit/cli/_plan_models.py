@@ -110,17 +110,17 @@ def labels(judged: Judged, width: float, methods: Any, confidence: float, output
 @click.option(
     "--judge-sd",
     type=Above,
-    help="Standard deviation of the judge's error per attempt (real values).",
+    help="Standard deviation of the judge's error per attempt (for real values).",
 )
 @click.option(
     "--sensitivity",
     type=Share,
-    help="Sensitivity of the judge: share of correct answers it accepts (0/1 values).",
+    help="Sensitivity of the judge: share of correct answers that it accepts (for 0/1 values).",
 )
 @click.option(
     "--specificity",
     type=Share,
-    help="Specificity of the judge: share of wrong answers it rejects (0/1 values).",
+    help="Specificity of the judge: share of wrong answers that it rejects (for 0/1 values).",
 )
 @power_option
 @confidence_option

@@ -266,7 +266,7 @@ def _smallest_effect(rows: int, needed: Callable[[float], SampleSize], largest: 
     help="Non-inferiority margin: the largest acceptable loss.",
 )
 @_disagree
-@click.option("--sd", type=Above, help="Standard deviation of the differences (real values).")
+@click.option("--sd", type=Above, help="Standard deviation of the differences (for real values).")
 @power_option
 @confidence_option
 @groups_options

@@ -105,13 +105,13 @@ def calibration_interval(
 
     Notes
     -----
-    With the gaps g of the data and noise e drawn from frequencies with pseudo-counts, at
-    tail = (1 − confidence) / 2:
+    Let g be the gaps in the data, e noise drawn from frequencies with pseudo-counts, and tail =
+    (1 − confidence) / 2. Then:
 
-    - lower end ``‖g‖ − q(‖e‖)`` (triangle inequality), and 0 if ‖g‖ is consistent with a calibrated
+    - lower end ``‖g‖ − q(‖e‖)`` (triangle inequality), or 0 if ‖g‖ is consistent with a calibrated
     scorer (consistency resampling, Bröcker & Smith 2007);
-    - upper end: the larger of ``q(‖g + e‖)`` and ``q(‖a + e‖)``, with the gaps a under the
-    frequencies that e is drawn from.
+    - upper end: the larger of ``q(‖g + e‖)`` and ``q(‖a + e‖)``, where a are the gaps under
+    the frequencies from which e is drawn.
 
     q is the 1 − tail quantile. The noise is drawn from the frequency (positives + mean prediction +
     pseudo) / (rows + 1 + 2 pseudo), which is not 0 or 1 in bins without errors.

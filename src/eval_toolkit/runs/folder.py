@@ -384,8 +384,8 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], bytes]:
     if manifest.get("status") not in ("running", "complete"):
         raise ArtifactError(
             f"{folder}: the run is incomplete: the status in {MANIFEST} is neither running nor "
-            "complete, so write_run did not write it. Convert a run of eval-toolkit 1 with "
-            f"eval-toolkit import {folder} --out runs"
+            "complete, so write_run did not write it. To convert a run from eval-toolkit "
+            f"1, use `eval-toolkit import {folder} --out runs`"
         )
     return manifest, data
 

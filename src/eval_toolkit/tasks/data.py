@@ -236,7 +236,7 @@ def _files_of_split(folder: Path, split: str) -> list[Path]:
     below = list(islice(folder.rglob("*"), _MOST_FILES + 1))
     if len(below) > _MOST_FILES:
         raise InvalidInputError(
-            f"{folder}: contains more than {_MOST_FILES} files; pass only the folder of the data"
+            f"{folder}: contains more than {_MOST_FILES} files; pass only the data folder"
         )
     files = [file for file in sorted(below) if _is_table(file)]
     found = [

@@ -214,7 +214,7 @@ def _named(stats: Any, path: Path) -> list[NamedStat]:
 
 
 def _tries(folder: Path, named: frozenset[str], notes: list[str]) -> dict[Key, _Try]:
-    """Return the measurements of every instance and trial, merged over metrics."""
+    """Return the measurements of every instance and trial, merged across metrics."""
     path = folder / _EACH
     if not path.is_file():
         notes.append(f"{_EACH} is missing: the means are as stated, not checked against samples")

@@ -48,10 +48,11 @@ def drawn_for(
 def drawn_in_turn(
     items: Sequence[Item], pool: Sequence[Item], n: int, *, in_order: bool, without_itself: bool
 ) -> list[list[Item]]:
-    """Draw the examples of all items as lm-eval does, in sequence.
+    """Draw the examples for all items as lm-eval does, in sequence.
 
-    ``in_order`` is true for the sampler "first_n", ``without_itself`` if the examples come from the
-    sample split, compared by name. Only then does lm-eval exclude an item from its own examples.
+    ``in_order`` is true for the sampler "first_n". ``without_itself`` is true if the examples come
+    from the sample split (the splits are compared by name); only then does lm-eval exclude an item
+    from its own examples.
     """
     draw = random.Random(LM_EVAL_SEED)  # noqa: S311
     wanted = n + 1 if without_itself and not in_order else n
