@@ -138,7 +138,7 @@ def test_servers_of_other_models_are_refused() -> None:
     with NamedServer() as one, NamedServer() as other:
         other.app.length = 8192  # type: ignore[attr-defined]
         urls = [one.url, other.url]
-        answers = asked(OpenAICompatible("toy", base_url=urls), 6)
+        answers = asked(OpenAICompatible("toy", base_url=urls), 60)
         found = [str(error) for error in answers if isinstance(error, ModelError)]
         assert any("serves a different model from" in text for text in found)
         assert any(

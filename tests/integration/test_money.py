@@ -86,9 +86,9 @@ def test_without_prices_there_is_nothing_to_count(
     code, _, err = command(*asked, "--model", "openai:m")
     assert (code, "needs --prices" in err) == (2, True)
     code, _, err = command(*asked, "--model", "openai:other", "--prices", prices)
-    assert (code, "needs the prices of openai:other" in err) == (2, True)
+    assert (code, "needs prices for openai:other" in err) == (2, True)
     code, _, err = command(*asked, "--model", "openai:m", "--prices", "1,2", "--grader", JUDGE)
-    assert (code, "needs the prices of openai:judge" in err) == (2, True)
+    assert (code, "needs prices for openai:judge" in err) == (2, True)
     assert not server.asked
 
 
