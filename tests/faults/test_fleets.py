@@ -75,10 +75,10 @@ def test_one_of_three_is_killed_and_comes_back(three: list[Process], tmp_path: P
         if progress.done >= 150 and not told:
             three[1].kill()
             told.add(1)
-        if progress.done >= 400 and 2 not in told:
+        if progress.done >= 200 and 2 not in told:
             three[1] = Process(three[1].port)
             told.add(2)
-        if 2 in told and back() == 0 and progress.done < n - 100:
+        if 2 in told and back() == 0 and progress.done < n - 20:
             time.sleep(0.02)  # until a request has tried it again
 
     def back() -> int:
