@@ -136,7 +136,7 @@ test test-coverage explore: export PYTHONDONTWRITEBYTECODE =
 # Processes that run the tests, more than two cores: tests wait for servers, browsers and limits. make test JOBS=8.
 JOBS ?= 4
 
-test: $(VENV)/dev.stamp ## the tests (fast ones; about 7 minutes), the same order and examples every time
+test: $(VENV)/dev.stamp ## the tests (fast ones; about 8 minutes), the same order and examples every time
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow" --randomly-seed=1 --ignore=tests/interop --ignore=tests/distributed
 
 # Lines and branches that the tests run in their own processes; what commands in other processes run is not counted.

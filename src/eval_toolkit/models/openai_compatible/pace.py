@@ -173,6 +173,7 @@ class Pace:
             if low + high < self._usual:  # twice as often as before
                 self._usual = None
                 self._runs.clear()
+        # Fewer than two accepted between refusals: the server accepts next to nothing.
         elif runs[-1][0] > 1.5 * runs[0][0] and low < 1.5 * high and low + high >= 4.0:
             self._usual = (low + high) / 2.0
             self._runs.clear()
