@@ -14,9 +14,8 @@ class Stepper:
         self._torch = slots.network.torch
         self._row = self._torch.ones(1, dtype=self._torch.long, device=history.device)
         self._graphs: dict[tuple[int, int], Any] = {}
-        network = slots.network  # a graph contains the kernels of one device
-        alone = not (network.compiled or network.spread)
-        self._usable = history.device.type == "cuda" and alone
+        # a graph contains the kernels of one device
+        self._usable = history.device.type == "cuda" and not slots.network.spread
 
     def run(self, n_steps: int, width: int, kind: int) -> None:
         """Run some steps without waiting for the device."""

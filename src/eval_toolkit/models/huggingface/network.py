@@ -40,11 +40,11 @@ class Network:
         """Whether the vocabulary projection can be applied to hidden states directly."""
         self.trees = False
         """Whether sequences may share a row."""
-        self.compiled = compiled
         self.slots = False
         """Whether generation may use slots of a static cache."""
         if compiled:
-            base.compile(dynamic=True)
+            for part in _compilable(module):
+                part.compile(dynamic=True)
         self._base = base
         self.head = module.get_output_embeddings()
         self._accepted = _parameters(module)
@@ -131,6 +131,14 @@ class Network:
         seen |= index[:, None] == index  # padding attends to itself: an empty row would be NaN
         blank = torch.zeros(seen.shape, dtype=self.module.dtype, device=until.device)
         return blank.masked_fill_(~seen, self.hides)[:, None]
+
+
+def _compilable(module: Any) -> list[Any]:
+    """Return the parts of layers that use no cache; programs of other parts depend on its state."""
+    names = getattr(module, "_no_split_modules", None) or ()
+    layers = [part for part in module.modules() if type(part).__name__ in names]
+    parts = [part for layer in layers for part in layer.children()]
+    return [part for part in parts if not any("past_key" in name for name in _parameters(part))]
 
 
 def _parameters(module: Any) -> frozenset[str]:
