@@ -143,16 +143,16 @@ class Copies:
     """Rows to drop and the rows they duplicate, by split."""
 
     within: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    """By split: (row to drop, kept row of the same split)."""
+    """Pairs (row to drop, kept row of the same split), by split."""
     across: dict[str, list[tuple[int, str, int]]] = field(default_factory=dict)
-    """By split: (row to drop, split of the kept row, kept row)."""
+    """Triples (row to drop, split of the kept row, kept row), by split."""
 
     def add_within(self, split: str, row: int, kept: int) -> None:
-        """Add a row that copies a row of the same split."""
+        """Add a row that duplicates a row of the same split."""
         self.within.setdefault(split, []).append((row, kept))
 
     def add_across(self, split: str, row: int, kept_split: str, kept: int) -> None:
-        """Add a row that copies a row of an earlier split."""
+        """Add a row that duplicates a row of an earlier split."""
         self.across.setdefault(split, []).append((row, kept_split, kept))
 
     def drop_indices(self) -> dict[str, list[int]]:
@@ -272,7 +272,7 @@ def _first(codes: IntArray) -> IntArray:
 def bucket_copies(keys: Mapping[str, Sequence[Hashable]], scope: Scope) -> Copies:
     """Return the rows that share a key with an earlier row.
 
-    Splits are in order of precedence. Of rows with equal keys, the first row of each split is kept
+    Splits are in order of precedence. Among rows with equal keys, the first row of each split is kept
     within the split, and the rows of the first split are kept across splits.
     """
     rows = equal_rows(keys)

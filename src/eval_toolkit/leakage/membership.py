@@ -144,8 +144,8 @@ class TemporalLeakageCheck(BuiltInCheck):
 
     Notes
     -----
-    It is a violation if max(earlier) > min(later), where "earlier" combines all preceding splits;
-    rows of the later split up to max(earlier) are then dropped. If max(earlier) = min(later), the
+    Splits overlap if max(earlier) > min(later), where "earlier" combines all preceding splits; rows
+    of the later split up to max(earlier) are then dropped. If max(earlier) = min(later), the
     order is unknown: such rows are not violations, but are reported in the message and in
     ``evidence["ties"]``. The splitters of `eval_toolkit.splits` do not produce ties.
 

@@ -47,8 +47,8 @@ def read_as_written(
 ) -> AsWritten:
     """Read columns as strings, select rows, and convert numbers.
 
-    ``read`` reads columns as `read_rows` does. No value may be missing in the label, the numbers
-    and the ``needed`` columns, unless ``drop_missing`` drops such rows. ``where`` are conditions as
+    ``read`` has the signature of `read_rows`. Missing values in the label, the numbers and the
+    ``needed`` columns are an error, unless ``drop_missing`` drops such rows. ``where`` are conditions as
     in `tables.conditions_of`; at least one row must satisfy them. The decimal mark is detected by default.
     """
     conditions = _conditions(where, have)

@@ -36,7 +36,7 @@ def make_plugin(
     protocol : type
         Protocol that the object must satisfy.
     options : mapping, optional
-        Other options.
+        Additional options.
 
     Returns
     -------
@@ -176,20 +176,20 @@ def call_plugin(
 
 
 def read_spec(kind: str, text: str, ours: Iterable[str]) -> tuple[str, str | None, dict[str, Any]]:
-    """Split ``NAME:WHICH{…}`` into the name, the part after its colon, and the options.
+    """Split ``NAME:ARGUMENT{…}`` into the name, the argument and the options.
 
     Parameters
     ----------
     kind, ours
         As in `known_name`.
     text : str
-        ``NAME``, ``NAME:WHICH``, ``NAME{option=…}`` or ``package.module:object{option=…}``. Braces
-        after the colon of a known name are part of WHICH.
+        ``NAME``, ``NAME:ARGUMENT``, ``NAME{option=…}`` or ``package.module:object{option=…}``.
+        Braces after the colon of a known name are part of the argument.
 
     Returns
     -------
     tuple of str, str or None, and dict
-        Name as registered, or as written if no package provides it.
+        The name as registered (or as written if it is unknown), the argument, and the options.
 
     Raises
     ------

@@ -40,7 +40,7 @@ class Origin:
     allow_code: bool = False
     """Whether the user allowed the code that the file names."""
     remedy: str = _ALLOW
-    """Remedy for the user, as the end of a message."""
+    """Advice that ends an error message."""
 
     @property
     def trusted(self) -> bool:
@@ -203,8 +203,8 @@ def refuse_address(host: str, secrets: Mapping[str, Any]) -> None:
     ------
     InvalidInputError
         If the object under construction comes from an untrusted file, and the host is neither on
-        the command line nor in EVAL_TOOLKIT_HOSTS or OPENAI_BASE_URL, would be queried by http though it was only
-        given with https, or the file selects a secret.
+        the command line nor in EVAL_TOOLKIT_HOSTS or OPENAI_BASE_URL, would be queried over HTTP
+        although the user allowed only HTTPS, or the file selects a secret.
 
     Examples
     --------

@@ -29,7 +29,7 @@ MOST_PRODUCTS = 10**10
 """Maximum number of multiplications for exact comparisons (a few minutes); more are refused."""
 
 DIGITS = 12
-"""Digits of cosines; rounding removes summation-order effects."""
+"""Decimals of cosines; rounding makes them independent of the order of summation."""
 
 SparseMatrix = Any
 

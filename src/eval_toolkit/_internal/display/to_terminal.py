@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _LEAST_WIDTH, _USUAL_WIDTH = 20, 80
-"""Minimum and default width; used if the terminal reports a smaller width or none."""
+"""Width assumed if the terminal reports a smaller width or none."""
 
 
 def terminal_text(page: Page, console: "Console | None" = None) -> str:

@@ -47,9 +47,9 @@ def _checked(result: int, call: str) -> None:
 def enter_jail(folder: str, view: View) -> None:
     """Enter new namespaces; the caller continues as a child of their first process.
 
-    The process must be single-threaded. It stays outside and waits for its child, as does the first
-    process inside, because the kernel shields process 1 from most signals, including its own alarm.
-    Each process ends with its parent.
+    The calling process must be single-threaded. It stays outside the jail and waits for its child.
+    The first process inside also only waits, because the kernel shields process 1 from most signals,
+    including its own alarm. Each process is killed when its parent exits.
 
     The empty ``folder`` becomes the root. Completed steps are not undone if a later step fails.
     """
@@ -196,6 +196,6 @@ def drop_privileges() -> None:
 
 
 def end_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent ends, if supported."""
+    """Ask the kernel to kill this process when its parent exits, if supported."""
     if sys.platform.startswith("linux"):
         _checked(_libc().prctl(_PARENT_DEATH, signal.SIGKILL, 0, 0, 0), "prctl")

@@ -9,7 +9,7 @@ contained
     to block all other files. The program shares the process table and the network with the user,
     but can access neither.
 refused
-    Less isolation. Model-written programs are not run.
+    Insufficient isolation: model-written programs are not run.
 """
 
 import os
@@ -97,7 +97,7 @@ def measured_level() -> Measured:
 def required_level() -> Measured:
     """Return the sandbox level for model-written programs.
 
-    Raises `EvalToolkitError` if it is weaker than *jailed* and the user has not permitted that.
+    Raises `EvalToolkitError` if the level is weaker than *jailed* and the user has not allowed it.
     """
     found = measured_level()
     if found.level == Level.JAILED:

@@ -217,7 +217,7 @@ def _is_changeable(value: Any) -> bool:
 
 
 class _OfTests:
-    """Object of the tests that the program can call or iterate over."""
+    """Proxy for an object of the tests that the program can call or iterate over."""
 
     def __init__(self, number: int, objects: _Objects) -> None:
         self.number = number

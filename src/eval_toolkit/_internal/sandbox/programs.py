@@ -30,7 +30,10 @@ from eval_toolkit._internal.sandbox.probing import probed
 from eval_toolkit._internal.sandbox.view import DEVICES, LANDLOCK, View
 
 _READY, _PASSED, _APART = b"-", b"+", b"!"
-"""Messages that a child has started and that tests have passed; other messages report a failure."""
+"""Messages for a started child, passed tests, and tests that cannot run separately.
+
+Any other message reports a failure.
+"""
 _NAME = "program"
 _LOOK = 0.05
 """Seconds between checks of a program's disk usage."""

@@ -42,9 +42,9 @@ _ENDS = (StopIteration, StopAsyncIteration, GeneratorExit)
 _TELLING = (AssertionError, AttributeError, NameError, TypeError)
 """Errors caused by unexpected values, which a program's ``__exit__`` must not suppress."""
 _MADE_HERE = "__array_"
-"""Attribute prefixes with which numpy would delegate a comparison to the program …"""
+"""Prefix of the attributes through which numpy would delegate a comparison to the program."""
 _CONVERTING = ("__array_interface__", "__array_struct__")
-"""… except those that return a plain array."""
+"""Attributes with that prefix that only return a plain array."""
 _SAYING_YES = {
     name for kind in PLAIN for name in dir(kind) if name.startswith("is") or name.endswith("swith")
 }

@@ -53,7 +53,7 @@ def main() -> None:
 def _ready(
     target: str, settings: dict[str, Any], sandbox: dict[str, Any] | None
 ) -> Callable[..., Any]:
-    """Return the function after its imports are done and the limits are set."""
+    """Import the function, set the limits of this process, and return the function."""
     from eval_toolkit._internal.sandbox.limits import Limits, hold
 
     limits = Limits(**settings)

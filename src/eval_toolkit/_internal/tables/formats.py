@@ -29,7 +29,7 @@ MEDIA_TYPES = {
     "application/x-parquet": PARQUET,
     XLSX: XLSX,
 }
-"""Supported media types and their canonical format."""
+"""Maps supported media types to the canonical media type of their format."""
 
 _SUFFIXES = {
     ".csv": CSV,

@@ -72,7 +72,7 @@ def numbers_in(cells: Sequence[str | None], decimal: str = ".") -> FloatArray:
 
 
 def _all_numbers(cells: Sequence[Any], decimal: str) -> FloatArray:
-    """Fast path for cells that are all numbers."""
+    """Parse cells that are all numbers (fast path)."""
     text = "\0".join(cells)
     if not text.isascii() or "_" in text or (decimal == "," and "." in text):
         raise ValueError

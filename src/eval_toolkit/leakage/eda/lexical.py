@@ -100,8 +100,8 @@ def weighted_log_odds(
     corpus_a, corpus_b : sequence of str
         Texts of the two corpora.
     prior_scale : float, default 0.01
-        Weight of the prior, as a fraction of the pooled counts. Larger values shrink more towards
-        0.
+        Weight of the prior, as a fraction of the pooled counts. Larger values shrink
+        the log-odds more strongly towards 0.
     min_count : int, default 5
         Minimum total number of occurrences of listed terms.
     tokenizer : callable, optional
