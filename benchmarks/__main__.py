@@ -47,7 +47,7 @@ SURVEYS = {survey.name: survey for survey in (*kernel.SURVEYS, *processes.SURVEY
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run what was asked for; a complete run also writes RESULTS.md and results.json."""
+    """Run the selected cases; a complete run also writes RESULTS.md and results.json."""
     parser = _parser()
     options = parser.parse_args(arguments)
     unknown = [name for name in options.cases if name not in {**CASES, **SURVEYS}]
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _write(results: Sequence[Result], surveys: Sequence[SurveyResult]) -> None:
-    """Write what was measured; cases that were not run now keep their figures."""
+    """Write the measurements; cases that were not run keep their stored figures."""
     folder = Path(__file__).parent
     cases, known = read(folder, CASES, SURVEYS)
     cases |= {result.case.name: result for result in results}

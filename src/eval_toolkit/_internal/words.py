@@ -146,12 +146,12 @@ def nearest(name: str, known: Sequence[str]) -> str:
     Examples
     --------
     >>> nearest("brir", ["brier", "roc_auc"]), nearest("x", ["brier", "roc_auc"])
-    ('did you mean brier?', 'there are brier, roc_auc')
+    ('did you mean brier?', 'choose from brier, roc_auc')
     """
     close = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
     if close:
         return f"did you mean {' or '.join(close)}?"
-    return f"there are {', '.join(known)}"
+    return f"choose from {', '.join(known)}"
 
 
 def p_value(value: float | None) -> str:
