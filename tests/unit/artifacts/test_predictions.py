@@ -365,8 +365,8 @@ def test_what_was_not_checked_is_said():
         "no content hashes in baseline: the content of paired rows was not compared"
     )
     assert pair_predictions(arrays(), arrays(), names=("A", "B")).note == (
-        "no row ids: rows were paired by position; no content hashes in A and B: it was not checked "
-        "whether paired rows have the same content"
+        "no row ids: rows were paired by position; no content hashes in A and B: the content "
+        "of paired rows was not compared"
     )
 
 
