@@ -233,7 +233,7 @@ class EvalSlice(Displayed):
     def records(
         self, scores: ArrayLike, *, slices: Mapping[str, ArrayLike] | None = None
     ) -> Records:
-        """Return the rows as records, with columns ``label`` and ``score``.
+        """Return the rows with their scores as records, with columns ``label`` and ``score``.
 
         Examples
         --------

@@ -188,7 +188,7 @@ _REORDERING = frozenset(
 )
 _COMBINING_AT_MOST = 8
 _MARKS = frozenset(("Mn", "Me"))
-"""Combining marks; selected by category, as some enclosing marks have no class."""
+"""Combining marks; selected by category, as some enclosing marks have no combining class."""
 
 
 def visible(text: object, limit: int = 2000) -> str:

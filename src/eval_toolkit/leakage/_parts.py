@@ -65,7 +65,7 @@ def count(n: int, what: str) -> str:
     return f"1 {what}" if n == 1 else f"{n or 'no'} {many}"
 
 
-def gravest(severities: Iterable[Severity]) -> Severity:
+def most_severe(severities: Iterable[Severity]) -> Severity:
     """Return the most severe of several severities."""
     return min(severities, key=SEVERITIES.index)
 
@@ -208,7 +208,7 @@ class Copies:
             sources = Counter(kept_split for _, kept_split, _ in triples)
             where += [f"{n_rows} in {split} from {source}" for source, n_rows in sources.items()]
         message = f"{count(n, what)} ({', '.join(where)})"
-        return check.finding(gravest(present), drop, known, message, n)
+        return check.finding(most_severe(present), drop, known, message, n)
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ class GroupLeakageCheck(BuiltInCheck):
             "n_without_group": without,
             "listed_at_most": EVIDENCE_CAP,
         }
-        aside = f"; {count(without, 'row')} without {self.group_col} not checked" if without else ""
+        aside = f"; skipped {count(without, 'row')} without {self.group_col}" if without else ""
         if not straddling:
             message = f"no {self.group_col} in more than one split{aside}"
             return nothing_found(self, self.severity, evidence, message)
@@ -214,7 +214,7 @@ class TemporalLeakageCheck(BuiltInCheck):
             f"{self.time_col} of an earlier split"
             for tie in ties
         )
-        aside += f"; {count(without, 'row')} without {self.time_col} not checked" if without else ""
+        aside += f"; skipped {count(without, 'row')} without {self.time_col}" if without else ""
         if not violations:
             message = f"no {self.time_col} before the end of an earlier split{aside}"
             return nothing_found(self, self.severity, evidence, message)

@@ -16,8 +16,8 @@ from eval_toolkit.leakage._parts import (
     Scope,
     checked_severity,
     chosen_splits,
-    gravest,
     in_order,
+    most_severe,
     names_tuple,
     texts_of,
 )
@@ -80,7 +80,7 @@ class _SimilarityCheck(BuiltInCheck):
         if self.label_aware and pairs:
             by_polarity = self._by_polarity()
             present = {by_polarity[pair.polarity] for pair in pairs}
-            severities = (gravest(present), gravest(present))
+            severities = (most_severe(present), most_severe(present))
         evidence = self._evidence(pairs)
         return _copies(pairs).finding(self, "pairs", "near-duplicate", severities, evidence)
 

@@ -18,7 +18,7 @@ from eval_toolkit.errors import InvalidInputError, MissingColumnError
 _GAPS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "-", "?"})
 """Spellings of a missing number, in lower case."""
 _LABEL_GAPS = frozenset({"", "na", "n/a", "#n/a", "nan", "null"})
-"""Spellings of a missing label; "none" may be the name of a class."""
+"""Spellings of a missing label, in lower case; "none" is not included, as it may be a class."""
 _SHOWN = 8
 
 

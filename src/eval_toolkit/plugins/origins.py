@@ -91,8 +91,8 @@ class Origin:
     def refuse(self, what: str) -> None:
         """Raise an `InvalidInputError` about a file, unless the user allowed its code.
 
-        ``what`` describes what the file does, following its name and key. The origin of the object
-        under construction must be trusted, too.
+        ``what`` is the predicate of the message, whose subject is the file and key. The origin of
+        the object under construction is checked too.
         """
         strict = self.strictest()
         if not strict.trusted:

@@ -54,7 +54,7 @@ class Space(ABC):
 
     @abstractmethod
     def above(self, threshold: float, boundary: int | None) -> Iterator[SimilarPairs]:
-        """Yield pairs at or above a threshold by ascending right row (left row, if across)."""
+        """Yield pairs at or above a threshold, by right row (by query with a boundary)."""
 
     def neighbours(self, k: int, boundary: int | None) -> Iterator[tuple[IntArray, FloatArray]]:
         """Yield the k nearest neighbours of each row; ties go to the smaller index."""

@@ -62,8 +62,8 @@ def enter_jail(folder: str, view: View) -> None:
         os.setgroups([])
         os.setresgid(_ORDINARY, _ORDINARY, _ORDINARY)
         os.setresuid(_ORDINARY, _ORDINARY, _ORDINARY)
-    go_on_in_a_child()  # process 1 of the namespace …
-    go_on_in_a_child()  # … and a child that its own alarm can kill
+    continue_in_child()  # process 1 of the namespace …
+    continue_in_child()  # … and a child that its own alarm can kill
 
 
 def _unshare(libc: ctypes.CDLL) -> bool:
@@ -146,7 +146,7 @@ def _set_read_only(libc: ctypes.CDLL, path: str, *, below: bool) -> None:
     _checked(changed, "mount_setattr")
 
 
-def go_on_in_a_child() -> None:
+def continue_in_child() -> None:
     """Fork; continue in the child, while this process waits and exits with its status."""
     child = os.fork()
     if child:

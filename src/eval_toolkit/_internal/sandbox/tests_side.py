@@ -1,8 +1,8 @@
-"""Test side of a test run, with stand-ins for the objects of the program.
+"""Test side of a test run, with proxies for the objects of the program.
 
 Values of plain types are copied, so comparisons happen in this process. All other objects stay
-with the program; a stand-in has the special methods of the object's class and forwards operations
-to it. A stand-in never equals a plain value. The result of arithmetic between a stand-in and a
+with the program; a proxy has the special methods of the object's class and forwards operations
+to it. A proxy never equals a plain value. The result of arithmetic between a proxy and a
 plain value cannot be converted to a plain value or queried: otherwise, the program could learn the
 expected value and return it. Objects of classes named in the tests are exempt, since their
 arithmetic is under test. Methods by which plain values report properties of themselves (such as
@@ -61,12 +61,12 @@ class _Link:
     def __init__(self, stream: int) -> None:
         self._stream = stream
         self._lock = threading.RLock()
-        self._stand_ins: dict[int, Any] = {}
+        self._proxies: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}
-        """Program-side numbers of stand-in classes and generators, by `id`."""
+        """Program-side numbers of proxy classes and generators, by `id`."""
         self._given: list[Any] = []
         self.mixed: set[int] = set()
-        """Numbers of stand-ins that result from arithmetic with plain values."""
+        """Numbers of proxies that result from arithmetic with plain values."""
         self.tested: set[int] = set()
         """Subset of `mixed` that derives from classes named in the tests."""
         self.classes: tuple[type, ...] = ()
@@ -186,10 +186,10 @@ class _Link:
         return ["function", len(self._given) - 1, str(name), about if about is None else str(about)]
 
     def _number(self, value: Any) -> int | None:
-        """Return the number of the object that a stand-in represents."""
+        """Return the number of the object that a proxy represents."""
         if id(value) in self._numbers:
             return self._numbers[id(value)]
-        if isinstance(value, _StandIn) or id(type(value)) in self._numbers:
+        if isinstance(value, _Proxy) or id(type(value)) in self._numbers:
             found = object.__getattribute__(value, "__dict__").get("_number_")
             return found if isinstance(found, int) else None
         return None
@@ -200,20 +200,20 @@ class _Link:
             raise ValueError(f"{number!r:.20} is not the number of an object")
         if what == "yours":
             return self._given[number]
-        if number not in self._stand_ins:
+        if number not in self._proxies:
             if what == "class":
-                self._stand_ins[number] = self._class(*told[1:])
+                self._proxies[number] = self._class(*told[1:])
             elif what == "coroutine":
                 return self._waited(number)
             else:
-                self._stand_ins[number] = self._made(*told)
-        return self._stand_ins[number]
+                self._proxies[number] = self._made(*told)
+        return self._proxies[number]
 
     async def _waited(self, number: int) -> Any:
         return self.ask("await", self._made("object", number))
 
     def _made(self, what: str, number: int, kind: Any = None, plain: Any = None) -> Any:
-        found = self.read(kind) if kind else _StandIn
+        found = self.read(kind) if kind else _Proxy
         made: Any
         if what in ("generator", "async_generator"):
             there = self._made("object", number)
@@ -229,7 +229,7 @@ class _Link:
             if isinstance(value, (list, set, dict)):
                 base.__init__(made, value)
         elif what == "object":
-            made = object.__new__(found if issubclass(found, _StandIn) else _StandIn)
+            made = object.__new__(found if issubclass(found, _Proxy) else _Proxy)
         else:
             raise ValueError(f"{what!r} is not a kind of object")
         object.__setattr__(made, "_number_", number)
@@ -242,17 +242,17 @@ class _Link:
                 bases.append(self.read(base))
             except _WRONG:  # unreadable bases are skipped
                 continue
-        body: dict[str, Any] = {"_link_": self, "__getattr__": _StandIn.__getattr__}
+        body: dict[str, Any] = {"_link_": self, "__getattr__": _Proxy.__getattr__}
         if any(issubclass(base, BaseException) for base in bases):
             body["__str__"] = _asking("str")
             made = type(str(name), tuple(bases), body)
         elif any(issubclass(base, PLAIN) for base in bases):
-            made = _StandInClass(str(name), tuple(bases), body)
+            made = _ProxyClass(str(name), tuple(bases), body)
         else:
             body |= {f"__{one.strip('_')}__": _SPECIAL[one] for one in has if one in _SPECIAL}
             body |= {f"__r{one.strip('_')}__": _REFLECTED[one] for one in has if one in _REFLECTED}
             body["__contains__"] = _contains if "iter" in has else _says_nothing
-            made = _StandInClass(str(name), tuple(bases) or (_StandIn,), body)
+            made = _ProxyClass(str(name), tuple(bases) or (_Proxy,), body)
         self._numbers[id(made)] = number
         return made
 
@@ -267,7 +267,7 @@ def _named(value: Any) -> list[str] | None:
     return ["name", module, name] if getattr(sys.modules.get(module), name, None) is value else None
 
 
-def _generated(there: "_StandIn") -> Generator[Any, Any, Any]:
+def _generated(there: "_Proxy") -> Generator[Any, Any, Any]:
     sent = None
     while True:
         try:
@@ -277,7 +277,7 @@ def _generated(there: "_StandIn") -> Generator[Any, Any, Any]:
         sent = yield value
 
 
-async def _generated_later(there: "_StandIn") -> AsyncIterator[Any]:
+async def _generated_later(there: "_Proxy") -> AsyncIterator[Any]:
     while True:
         try:
             value = there._link_.ask("anext", there)
@@ -305,12 +305,12 @@ def _refuse_made_here(name: str, *, tested: bool) -> None:
         raise AttributeError(f"{name}: not available for an object in another process")
 
 
-class _StandInClass(type):
-    """Stand-in for a class of the program."""
+class _ProxyClass(type):
+    """Proxy for a class of the program."""
 
     _link_: _Link
 
-    def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> "_StandInClass":
+    def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> "_ProxyClass":
         if "_link_" not in body and bases != ():
             raise CannotBeApart(f"{name}: tests cannot inherit from a class of the program")
         return super().__new__(mcs, name, bases, body)
@@ -338,8 +338,8 @@ class _StandInClass(type):
         return True
 
 
-class _StandIn:
-    """Stand-in for an object of the program; special methods are added by a generated class."""
+class _Proxy:
+    """Proxy for an object of the program; special methods are added by a generated class."""
 
     _link_: _Link
     _number_: int
@@ -361,9 +361,9 @@ class _StandIn:
         return object.__getattribute__(self, "_number_") in self._link_.mixed
 
     def _mixed(self, name: str, *both: Any) -> Any:
-        """Return the result of arithmetic with a plain value as a stand-in."""
+        """Return the result of arithmetic with a plain value as a proxy."""
         link, made = self._link_, self._link_.ask(name, *both)
-        if not isinstance(made, _StandIn) or isinstance(made, PLAIN):
+        if not isinstance(made, _Proxy) or isinstance(made, PLAIN):
             return NotImplemented
         number = object.__getattribute__(made, "_number_")
         link.mixed.add(number)
@@ -383,7 +383,7 @@ def _asking(name: str) -> Callable[..., Any]:
 
 
 def _converting(name: str) -> Callable[..., Any]:
-    def asked(self: _StandIn, *arguments: Any) -> Any:
+    def asked(self: _Proxy, *arguments: Any) -> Any:
         if self._is_mixed():
             raise TypeError(_NO_PLAIN_VALUE)
         return self._link_.ask(name, self, *arguments)
@@ -391,9 +391,9 @@ def _converting(name: str) -> Callable[..., Any]:
     return asked
 
 
-def _comparing(name: str) -> Callable[[_StandIn, Any], Any]:
-    def asked(self: _StandIn, other: Any) -> Any:
-        if isinstance(other, _StandIn):
+def _comparing(name: str) -> Callable[[_Proxy, Any], Any]:
+    def asked(self: _Proxy, other: Any) -> Any:
+        if isinstance(other, _Proxy):
             return self._link_.ask(name, self, other)
         if name in ("eq", "ne") and isinstance(other, (*PLAIN, type(None))):
             return name == "ne"
@@ -402,10 +402,10 @@ def _comparing(name: str) -> Callable[[_StandIn, Any], Any]:
     return asked
 
 
-def _calculating(name: str, *, reflected: bool) -> Callable[[_StandIn, Any], Any]:
-    def asked(self: _StandIn, other: Any) -> Any:
+def _calculating(name: str, *, reflected: bool) -> Callable[[_Proxy, Any], Any]:
+    def asked(self: _Proxy, other: Any) -> Any:
         both = (other, self) if reflected else (self, other)
-        if isinstance(other, _StandIn) and not (self._is_mixed() or other._is_mixed()):
+        if isinstance(other, _Proxy) and not (self._is_mixed() or other._is_mixed()):
             return self._link_.ask(name, *both)
         return self._mixed(name, *both)
 
@@ -413,7 +413,7 @@ def _calculating(name: str, *, reflected: bool) -> Callable[[_StandIn, Any], Any
 
 
 def _leaving(name: str) -> Callable[..., Any]:
-    def asked(self: _StandIn, kind: Any, error: BaseException | None, where: Any) -> Any:
+    def asked(self: _Proxy, kind: Any, error: BaseException | None, where: Any) -> Any:
         ended = self._link_.ask(name, self, *([] if error is None else [error]))
         return ended and (not isinstance(error, _TELLING) or hasattr(error, "_from_program_"))
 
@@ -421,13 +421,13 @@ def _leaving(name: str) -> Callable[..., Any]:
 
 
 def _later(ask: Callable[..., Any]) -> Callable[..., Any]:
-    async def asked(self: _StandIn, *arguments: Any) -> Any:
+    async def asked(self: _Proxy, *arguments: Any) -> Any:
         return ask(self, *arguments)
 
     return asked
 
 
-def _waiting(self: _StandIn) -> Any:
+def _waiting(self: _Proxy) -> Any:
     yield from ()
     return self._link_.ask("await", self)
 
@@ -436,7 +436,7 @@ def _contains(self: Any, item: Any) -> bool:
     return any(one is item or one == item for one in self)
 
 
-def _says_nothing(self: _StandIn, item: Any) -> bool:
+def _says_nothing(self: _Proxy, item: Any) -> bool:
     raise TypeError("membership in a program's object is tested by iteration")
 
 
@@ -464,13 +464,13 @@ def run_tests(source: str, module: ModuleType, stream: int) -> None:
     tree = ast.parse(source, "tests.py")
     code = compile(tree, "tests.py", "exec", dont_inherit=True)
     link = _Link(stream)
-    _StandIn._link_ = link
+    _Proxy._link_ = link
     link.tell({})  # start the program
     for name, imported in names_needed(tree, link.message()["names"]).items():
         with contextlib.suppress(Exception):  # not displayable in this process
             found = _module(imported) if imported else link.ask("name", name)
             module.__dict__[name] = found
-            if isinstance(found, _StandInClass) and name[:1].isupper():
+            if isinstance(found, _ProxyClass) and name[:1].isupper():
                 link.classes = (*link.classes, found)
     exec(code, module.__dict__)  # noqa: S102 - purpose of this process
 

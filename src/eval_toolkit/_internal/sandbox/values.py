@@ -97,7 +97,8 @@ _ERRORS = (
 def encoded(value: Any, other: Other) -> Any:
     """Encode a value as JSON.
 
-    ``other`` encodes other types as lists whose first item is not a type name.
+    ``other`` is called for values of other types; it must return a list whose first item is not a
+    type name.
     """
     kind = type(value)
     if kind in _AS_THEY_ARE:
@@ -148,8 +149,8 @@ def _encoded_array(value: Any, other: Other) -> Any:
 def decoded(told: Any, other: Callable[[list[Any]], Any]) -> Any:
     """Decode a value written by `encoded`.
 
-    ``other`` decodes lists whose first item is not a type name. Invalid values raise ValueError,
-    TypeError, KeyError or IndexError.
+    ``other`` is called for lists whose first item is not a type name. Invalid values raise
+    ValueError, TypeError, KeyError or IndexError.
     """
     if not isinstance(told, list):
         return told

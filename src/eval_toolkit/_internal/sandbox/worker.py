@@ -75,7 +75,7 @@ def _enter(sandbox: dict[str, Any]) -> None:
         jail.enter_jail(os.getcwd(), View(**sandbox["view"]))  # noqa: PTH109 - as it was given
     elif sandbox["way"] == BUBBLEWRAP:
         jail.end_with_parent()  # the parent is bubblewrap
-        jail.go_on_in_a_child()
+        jail.continue_in_child()
     jail.drop_privileges()
 
 

@@ -329,7 +329,7 @@ def _distance(error: float) -> float:
 
 
 def _folds(n: int, n_folds: int, seed: int) -> IntArray:
-    """Return the fold of each of n rows, which is the same for samples of equal size."""
+    """Return the fold of each of n rows; samples of equal size have the same folds."""
     drawn = np.random.default_rng(derive_seed(seed, "folds", n))
     return drawn.permutation(n) % n_folds
 
