@@ -160,9 +160,9 @@ def one_line(failure: BaseException) -> str:
     """
     from eval_toolkit._internal.plain import whole_text  # its module needs numpy
 
-    said = " ".join(whole_text(str(failure)).split())
+    message = " ".join(whole_text(str(failure)).split())
     # Model errors describe themselves; omit the class name.
-    text = said if isinstance(failure, ModelError) else f"{type(failure).__name__}: {said}"
+    text = message if isinstance(failure, ModelError) else f"{type(failure).__name__}: {message}"
     safe: str = redact_secrets(text[:_LONGEST_MESSAGE])
     return safe.removesuffix(": ") or type(failure).__name__
 

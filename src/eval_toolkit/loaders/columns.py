@@ -113,8 +113,8 @@ class Roles:
         """Find the columns by their specified or usual names; raise if one is missing."""
         have = names[0]
         label = label_column(name, have, wanted.label, peek)
-        asked = wanted.scores or (None,)
-        scores = [score_column(name, have, one, [label], peek) for one in asked]
+        requested = wanted.scores or (None,)
+        scores = [score_column(name, have, one, [label], peek) for one in requested]
         by = [named_column(name, have, one, (), "`by`") for one in dict.fromkeys(wanted.by)]
         sure, guessed = (*IDS, wanted.id), (label, *scores)
         keys = [one for one in wanted.keys(names) if one in sure or one not in guessed]
@@ -192,15 +192,15 @@ class NoUsualColumnError(MissingColumnError):
 
 
 def named_column(
-    file: str | Path, have: Sequence[str], asked: str | None, usual: Sequence[str], option: str
+    file: str | Path, have: Sequence[str], requested: str | None, usual: Sequence[str], option: str
 ) -> str:
     """Return the requested column, or the first existing column with a usual name."""
-    if asked is not None:
-        if asked not in have:
+    if requested is not None:
+        if requested not in have:
             raise MissingColumnError(
-                f"{file}: there is no column {asked!r} ({option}); {_listed(have)}"
+                f"{file}: there is no column {requested!r} ({option}); {_listed(have)}"
             )
-        return asked
+        return requested
     for name in usual:
         if name in have:
             return name
@@ -210,7 +210,7 @@ def named_column(
     )
 
 
-def label_column(file: str | Path, have: Sequence[str], asked: str | None, peek: Peek) -> str:
+def label_column(file: str | Path, have: Sequence[str], requested: str | None, peek: Peek) -> str:
     """Return the column of labels: the requested one, or the only one with a matching name.
 
     It is an error if no column or several columns match.
@@ -220,14 +220,14 @@ def label_column(file: str | Path, have: Sequence[str], asked: str | None, peek:
     >>> label_column("p.csv", ["id", "Class", "score"], None, lambda n: {})
     'Class'
     """
-    if asked is not None:
-        return named_column(file, have, asked, (), "`label`")
+    if requested is not None:
+        return named_column(file, have, requested, (), "`label`")
     found = _only(file, have, (LABELS, _ALSO_LABELS), "labels", "label")
     return found or _refuse(file, have, LABELS, "label", _two_valued(peek))
 
 
 def score_column(
-    file: str | Path, have: Sequence[str], asked: str | None, taken: Collection[str], peek: Peek
+    file: str | Path, have: Sequence[str], requested: str | None, taken: Collection[str], peek: Peek
 ) -> str:
     """Return a column of scores: the requested one, or the only one with a matching name.
 
@@ -239,8 +239,8 @@ def score_column(
     >>> score_column("p.csv", ["id", "y", "p", "p2"], None, ["y"], lambda n: {})
     'p'
     """
-    if asked is not None:
-        return named_column(file, have, asked, (), "`scores`")
+    if requested is not None:
+        return named_column(file, have, requested, (), "`scores`")
     free = [name for name in have if name not in taken]
     tiers = (SCORES, _ALSO_SCORES, _MARKED, _DECISIONS)
     found = _only(file, free, tiers, "scores", "scores")

@@ -70,8 +70,8 @@ def read_as_written(
         if missing.all() or not drop_missing:
             raise InvalidInputError(_refusal(rows, missing, gaps))
         n = int(missing.sum())
-        told = "1 row" if n == 1 else f"{n} rows"
-        notes.append(f"dropped {told} with missing values: {_counts(gaps)}")
+        count = "1 row" if n == 1 else f"{n} rows"
+        notes.append(f"dropped {count} with missing values: {_counts(gaps)}")
         rows = rows.take(np.flatnonzero(~missing))
     columns, percent = dict(rows.columns), []
     for name in numbers:
@@ -119,12 +119,12 @@ def _refusal(rows: Rows, missing: BoolArray, gaps: dict[str, BoolArray]) -> str:
 
 
 def _nothing_left(rows: Rows, where: Sequence[str], columns: Sequence[str]) -> str:
-    said = []
+    found_values = []
     for name in dict.fromkeys(columns):
         values = sorted({str(cell) for cell in rows.columns[name].tolist() if cell is not None})
         more = ", …" if len(values) > _SHOWN else ""
-        said.append(f"{name!r} is {', '.join(map(repr, values[:_SHOWN]))}{more}")
-    return f"{rows.name}: no row satisfies `where` {' and '.join(where)}: {'; '.join(said)}"
+        found_values.append(f"{name!r} is {', '.join(map(repr, values[:_SHOWN]))}{more}")
+    return f"{rows.name}: no row satisfies `where` {' and '.join(where)}: {'; '.join(found_values)}"
 
 
 def _numbers(rows: Rows, name: str, decimal: str | None) -> tuple[FloatArray, bool]:

@@ -60,9 +60,9 @@ def make_plugin(
     eval_toolkit.errors.PluginError: example 'json:JSONDecoder' is a JSONDecoder, which is not a
     valid TextTransform: it lacks `name` and `transform`
     """
-    name, told = name_and_options(spec)
+    name, inline = name_and_options(spec)
     found = load_plugin(kind, name, ours, origin=origin)
-    given = {**told, **(options or {})}
+    given = {**inline, **(options or {})}
     return finish_plugin(kind, name, found, given, protocol=protocol, origin=origin)
 
 
@@ -309,8 +309,8 @@ def lacking_members(found: Any, protocol: type) -> str:
     name = type(found).__name__
     article = "an" if name[0] in "aeiouAEIOU" else "a"
     kind = f"the class {found.__name__}" if isinstance(found, type) else f"{article} {name}"
-    told = f": it lacks {' and '.join(lacking)}" if lacking else ""
-    return f"{kind}, which is not a valid {protocol.__name__}{told}"
+    problem = f": it lacks {' and '.join(lacking)}" if lacking else ""
+    return f"{kind}, which is not a valid {protocol.__name__}{problem}"
 
 
 def members_of(protocol: type) -> list[str]:

@@ -224,18 +224,18 @@ def refuse_address(host: str, secrets: Mapping[str, Any]) -> None:
             f"{origin.place} sets {chosen[0]}, which would send a variable of your environment to "
             f"{_Host.read(host).name}; a file cannot do this: {origin.remedy}"
         )
-    asked = _Host.read(host)
+    target = _Host.read(host)
     named_there = [*environ.get(_HOSTS_VARIABLE, "").split(","), environ.get(_ADDRESS_VARIABLE, "")]
     in_environment = {_Host.read(one) for one in named_there if one.strip()}
-    named = [one for one in _HOSTS.get() | in_environment if one.name == asked.name]
+    named = [one for one in _HOSTS.get() | in_environment if one.name == target.name]
     if not named:
         raise InvalidInputError(
-            f"{origin.place} would send prompts to {asked.name}, a host that you have not "
+            f"{origin.place} would send prompts to {target.name}, a host that you have not "
             f"allowed; add it to the environment variable {_HOSTS_VARIABLE}, or {origin.remedy}"
         )
-    if asked.scheme == "http" and all(one.scheme == "https" for one in named):
+    if target.scheme == "http" and all(one.scheme == "https" for one in named):
         raise InvalidInputError(
-            f"{origin.place} would send prompts without encryption to {asked.name}, which you "
+            f"{origin.place} would send prompts without encryption to {target.name}, which you "
             f"allowed only with https: {origin.remedy}"
         )
 

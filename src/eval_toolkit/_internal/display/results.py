@@ -202,12 +202,12 @@ def _records_in(value: Any) -> list[tuple[str, Any]]:
 
 def _record_table(name: str, records: list[tuple[str, Any]]) -> Table:
     lines = [{field: _cell(value) for field, value in _fields(record)} for _, record in records]
-    told = [field for field in lines[0] if any(line[field] for line in lines)][:_MOST_COLUMNS]
+    columns = [field for field in lines[0] if any(line[field] for line in lines)][:_MOST_COLUMNS]
     rows: Rows = [
-        [key, *(line[field] for field in told)]
+        [key, *(line[field] for field in columns)]
         for (key, _), line in zip(records, lines, strict=True)
     ]
-    return _cut(Table([name, *told], rows))
+    return _cut(Table([name, *columns], rows))
 
 
 def _cell(value: Any) -> Cell:

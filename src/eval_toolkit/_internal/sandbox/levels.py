@@ -152,9 +152,9 @@ def _measured() -> Measured:
 
 def _reason(error: Exception) -> str:
     """Extract the system error, e.g. "unshare: Operation not permitted"."""
-    said = " ".join(str(error).split())
-    said = re.sub(r"^.*?(?:ended with code -?\d+: |Error: (?:\[Errno \d+\] )?)", "", said)
-    return re.split(r", likely|\. See|; see", said)[0][:200]
+    message = " ".join(str(error).split())
+    message = re.sub(r"^.*?(?:ended with code -?\d+: |Error: (?:\[Errno \d+\] )?)", "", message)
+    return re.split(r", likely|\. See|; see", message)[0][:200]
 
 
 def _missing(way: str) -> str:

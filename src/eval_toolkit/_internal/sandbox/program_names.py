@@ -21,8 +21,8 @@ def names_needed(tree: ast.AST, names: dict[str, str]) -> dict[str, str]:
         if not name.startswith("__") and (anything or name in used)
     }
     own = {name: imported for name, imported in names.items() if not hasattr(builtins, name)}
-    asked = (one.value for one in nodes if isinstance(one, ast.Attribute))
-    for name in {one.id for one in asked if isinstance(one, ast.Name)} & own.keys():
+    owners = (one.value for one in nodes if isinstance(one, ast.Attribute))
+    for name in {one.id for one in owners if isinstance(one, ast.Name)} & own.keys():
         if name in sys.stdlib_module_names:
             own[name] = own[name] or name
     if not own.keys() & (used - stored):

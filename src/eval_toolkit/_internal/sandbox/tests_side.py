@@ -74,12 +74,12 @@ class _Link:
 
     def message(self) -> dict[str, Any]:
         try:
-            told = wire.read(self._stream)
+            data = wire.read(self._stream)
         except (EOFError, OSError, ValueError, RecursionError):
             os._exit(1)  # tests cannot continue without the program
-        if not isinstance(told, dict):
+        if not isinstance(data, dict):
             os._exit(1)
-        return told
+        return data
 
     def tell(self, message: dict[str, Any]) -> None:
         packed = wire.packed(message)
@@ -91,11 +91,11 @@ class _Link:
     def ask(self, do: str, *arguments: Any, **named: Any) -> Any:
         if do not in (*ARITHMETIC, *COMPARISONS):
             self._refuse_mixed(*arguments, *named.values())
-        told: dict[str, Any] = {"do": do, "args": [self.write(one) for one in arguments]}
+        data: dict[str, Any] = {"do": do, "args": [self.write(one) for one in arguments]}
         if named:
-            told["kwargs"] = {name: self.write(one) for name, one in named.items()}
+            data["kwargs"] = {name: self.write(one) for name, one in named.items()}
         with self._lock:
-            self.tell(told)
+            self.tell(data)
             while "asks" in (reply := self.message()):
                 self.tell(self._answer(*reply["asks"]))
             if "printed" in reply:
@@ -128,9 +128,11 @@ class _Link:
             given = self._given[number]
             if do != "call":
                 return {"value": self.write(next(given))}
-            told = [self.read(one) for one in arguments]
+            positional = [self.read(one) for one in arguments]
             return {
-                "value": self.write(given(*told, **{n: self.read(v) for n, v in named.items()}))
+                "value": self.write(
+                    given(*positional, **{n: self.read(v) for n, v in named.items()})
+                )
             }
         except CannotBeApart:
             raise
@@ -139,10 +141,10 @@ class _Link:
             self._given.append(error)
             return {"raised": [next(kinds), str(error), len(self._given) - 1]}
 
-    def _error(self, do: str, what: str, number: int, *told: Any) -> BaseException:
+    def _error(self, do: str, what: str, number: int, *data: Any) -> BaseException:
         if what == "yours":
             return self._given[number]  # type: ignore[no-any-return]
-        kind, arguments = self.read(told[0]), [self.read(one) for one in told[1]]
+        kind, arguments = self.read(data[0]), [self.read(one) for one in data[1]]
         if not (isinstance(kind, type) and issubclass(kind, BaseException)):
             return RuntimeError(*arguments)
         if issubclass(kind, _ENDS) and do not in ("next", "send", "anext"):
@@ -161,8 +163,8 @@ class _Link:
     def write(self, value: Any) -> Any:
         return values.encoded(value, self._other)
 
-    def read(self, told: Any) -> Any:
-        return values.decoded(told, self._of_program)
+    def read(self, data: Any) -> Any:
+        return values.decoded(data, self._of_program)
 
     def _other(self, value: Any) -> list[Any]:
         number = self._number(value)
@@ -194,19 +196,19 @@ class _Link:
             return found if isinstance(found, int) else None
         return None
 
-    def _of_program(self, told: list[Any]) -> Any:
-        what, number = told[0], told[1]
+    def _of_program(self, data: list[Any]) -> Any:
+        what, number = data[0], data[1]
         if type(number) is not int:  # the number determines whether queries are allowed
             raise ValueError(f"{number!r:.20} is not the number of an object")
         if what == "yours":
             return self._given[number]
         if number not in self._proxies:
             if what == "class":
-                self._proxies[number] = self._class(*told[1:])
+                self._proxies[number] = self._class(*data[1:])
             elif what == "coroutine":
                 return self._waited(number)
             else:
-                self._proxies[number] = self._made(*told)
+                self._proxies[number] = self._made(*data)
         return self._proxies[number]
 
     async def _waited(self, number: int) -> Any:
@@ -235,9 +237,9 @@ class _Link:
         object.__setattr__(made, "_number_", number)
         return made
 
-    def _class(self, number: int, name: str = "object", told: Any = (), has: Any = ()) -> type:
+    def _class(self, number: int, name: str = "object", parents: Any = (), has: Any = ()) -> type:
         bases = []
-        for base in told:
+        for base in parents:
             try:
                 bases.append(self.read(base))
             except _WRONG:  # unreadable bases are skipped
@@ -376,55 +378,55 @@ _NO_PLAIN_VALUE = "the result of arithmetic with a program's object is not a pla
 
 
 def _asking(name: str) -> Callable[..., Any]:
-    def asked(self: Any, *arguments: Any, **named: Any) -> Any:
+    def request(self: Any, *arguments: Any, **named: Any) -> Any:
         return self._link_.ask(name, self, *arguments, **named)
 
-    return asked
+    return request
 
 
 def _converting(name: str) -> Callable[..., Any]:
-    def asked(self: _Proxy, *arguments: Any) -> Any:
+    def request(self: _Proxy, *arguments: Any) -> Any:
         if self._is_mixed():
             raise TypeError(_NO_PLAIN_VALUE)
         return self._link_.ask(name, self, *arguments)
 
-    return asked
+    return request
 
 
 def _comparing(name: str) -> Callable[[_Proxy, Any], Any]:
-    def asked(self: _Proxy, other: Any) -> Any:
+    def request(self: _Proxy, other: Any) -> Any:
         if isinstance(other, _Proxy):
             return self._link_.ask(name, self, other)
         if name in ("eq", "ne") and isinstance(other, (*PLAIN, type(None))):
             return name == "ne"
         return NotImplemented
 
-    return asked
+    return request
 
 
 def _calculating(name: str, *, reflected: bool) -> Callable[[_Proxy, Any], Any]:
-    def asked(self: _Proxy, other: Any) -> Any:
+    def request(self: _Proxy, other: Any) -> Any:
         both = (other, self) if reflected else (self, other)
         if isinstance(other, _Proxy) and not (self._is_mixed() or other._is_mixed()):
             return self._link_.ask(name, *both)
         return self._mixed(name, *both)
 
-    return asked
+    return request
 
 
 def _leaving(name: str) -> Callable[..., Any]:
-    def asked(self: _Proxy, kind: Any, error: BaseException | None, where: Any) -> Any:
+    def request(self: _Proxy, kind: Any, error: BaseException | None, where: Any) -> Any:
         ended = self._link_.ask(name, self, *([] if error is None else [error]))
         return ended and (not isinstance(error, _TELLING) or hasattr(error, "_from_program_"))
 
-    return asked
+    return request
 
 
 def _later(ask: Callable[..., Any]) -> Callable[..., Any]:
-    async def asked(self: _Proxy, *arguments: Any) -> Any:
+    async def request(self: _Proxy, *arguments: Any) -> Any:
         return ask(self, *arguments)
 
-    return asked
+    return request
 
 
 def _waiting(self: _Proxy) -> Any:
