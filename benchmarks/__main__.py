@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     unknown = [name for name in options.cases if name not in {**CASES, **SURVEYS}]
     if unknown:
-        parser.error(f"no case {unknown[0]!r}; there are {', '.join([*CASES, *SURVEYS])}")
+        parser.error(f"no case {unknown[0]!r}; choose from {', '.join([*CASES, *SURVEYS])}")
     effort = Effort.quick() if options.quick else Effort()
     wanted = options.cases or [*CASES, *SURVEYS]
     console, progress = Console(), Console(stderr=True)

@@ -40,7 +40,7 @@ def main() -> None:
     asked = parser.parse_args()
     unknown = sorted(set(asked.targets) - set(TARGETS))
     if unknown:
-        parser.error(f"there is no target {unknown[0]!r}; there are {', '.join(TARGETS)}")
+        parser.error(f"there is no target {unknown[0]!r}; choose from {', '.join(TARGETS)}")
     FINDINGS.mkdir(exist_ok=True)
     (FINDINGS / ".gitignore").write_text("*\n")
     tallies = fuzz(
