@@ -44,7 +44,7 @@ _PAIRS = frozenset(
         *(("not toxic", "toxic"), ("nontoxic", "toxic"), ("negative class", "positive class")),
     }
 )
-"""Pairs of lower-case words of which the second is the positive class."""
+"""Pairs of lower-case words: the negative and the positive class."""
 _SHOWN = 6
 
 Place = Callable[[int], tuple[str, str]]
