@@ -1,6 +1,7 @@
 """Rows read as strings: filtered, with missing values dropped, and percentages parsed.
 
-Reading columns with their types is several times as fast, so this module is used only for files that need it.
+Reading columns with their types is several times as fast, so this module is used only for files
+that need it.
 """
 
 from collections.abc import Callable, Sequence

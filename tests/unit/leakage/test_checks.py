@@ -564,9 +564,7 @@ class TestTimes:
     def test_rows_without_a_time_are_counted(self) -> None:
         found = timed([1.0, None], [None, 2.0])
         assert found.n_affected == 0
-        assert (
-            found.message == "no t before the end of an earlier split; skipped 2 rows without t"
-        )
+        assert found.message == "no t before the end of an earlier split; skipped 2 rows without t"
 
     def test_an_empty_split_in_between_hides_nothing(self) -> None:
         splits = {
