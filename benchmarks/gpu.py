@@ -1,10 +1,10 @@
-"""GPU benchmarks against lm-eval: ``python -m benchmarks.gpu [--lm-eval FOLDER]``.
+"""Models on a GPU beside lm-eval's: ``python -m benchmarks.gpu [--lm-eval FOLDER]``.
 
-Scores few-shot questions and long continuations, and generates texts, with a randomly initialised
-network and pseudo-words, so only speed and agreement are meaningful. The package's model runs with
-its defaults; the baselines are plain padded rows and, if it can be imported, lm-eval's `HFLM`. Only
-torch, transformers and numpy are required: FOLDER is an unpacked lm-eval, whose other imports are
-replaced with stubs.
+Scores few-shot questions and long continuations, and generates texts, with a network of random
+weights (only speed and agreement mean anything) and texts of pseudo-words, all made here. Our model
+runs with its defaults; beside it are plain padded rows and, if it can be imported, lm-eval's
+`HFLM`. Nothing but torch, transformers and numpy is needed: FOLDER is an unpacked lm-eval, whose
+other imports are replaced by stand-ins.
 """
 
 import argparse
@@ -36,7 +36,7 @@ N_SUBJECTS = 57
 CHOICES = [" A", " B", " C", " D"]
 N_GENERATED, N_NEW = 256, 128
 BATCH = 64
-"""Batch size of lm-eval and of plain rows."""
+"""Rows of lm-eval and of plain rows."""
 SIZES = {
     "cuda": {
         "vocab_size": 128_256,
@@ -59,7 +59,7 @@ SIZES = {
         "max_position_embeddings": 8192,
     },
 }
-"""Configurations of a 1.24-billion-parameter Llama, and of a small one for CPUs."""
+"""Shape of a Llama of 1.24 billion parameters, and a small one for machines without a GPU."""
 STAND_INS = (
     *("datasets", "evaluate", "sacrebleu", "rouge_score", "sqlitedict", "pytablewriter"),
     *("peft", "zstandard", "duckdb", "jsonlines", "more_itertools", "word2number", "dill"),
@@ -68,7 +68,7 @@ STAND_INS = (
 
 
 class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Importer that stubs modules that lm-eval imports but does not use on a GPU."""
+    """Importer of empty modules in place of those that lm-eval imports but a GPU run never uses."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name.partition(".")[0] in STAND_INS:
@@ -96,7 +96,7 @@ def import_lm_eval(folder: Path) -> Any:
 
 @dataclass(frozen=True)
 class Line:
-    """Measurements of one case."""
+    """A measured case."""
 
     case: str
     what: str
@@ -108,7 +108,7 @@ class Line:
 
 @dataclass
 class Bench:
-    """Network, tokenizer, texts and measurements."""
+    """Network, tokenizer, texts, and what was measured."""
 
     torch: Any
     network: Any
@@ -156,7 +156,7 @@ def _difference(found: Any, plain: Any) -> float:
 
 
 def _words(n: int = 20_000) -> list[str]:
-    """Return pseudo-words drawn with repetition; frequent words are short."""
+    """Return pseudo-words, the frequent ones short; a list of draws, not of distinct words."""
     rng = random.Random(1)  # noqa: S311
     syllables = [a + b for a in "bcdfghklmnprstvw" for b in "aeiou"]
     distinct = ["".join(rng.choices(syllables, k=1 + rank // 800)) for rank in range(3000)]
@@ -205,7 +205,7 @@ def _network(torch: Any, device: str, dtype: Any) -> Any:
 
 
 def _few_shot(bench: Bench, n: int) -> Questions:
-    """Return questions of about 540 tokens; those of a subject share a prefix of about 470 tokens."""
+    """Return questions of about 540 tokens, of which subjects share about 470, by subject."""
     subjects = [bench.text(400) for _ in range(N_SUBJECTS)]
     return [
         (
@@ -224,7 +224,7 @@ def _continuations(bench: Bench, n: int) -> Questions:
 
 
 def _ours(bench: Bench, requests: Sequence[Any]) -> list[Any]:
-    """Return the responses of the package's model with its defaults, requested as by a task run."""
+    """Return the answers of our model with its defaults, as a run of a task asks for them."""
     from eval_toolkit.models.huggingface import HuggingFaceModel
 
     model = HuggingFaceModel("random", model=bench.network, tokenizer=bench.tokenizer)
@@ -251,7 +251,7 @@ def _our_scores(bench: Bench, questions: Questions) -> list[list[float]]:
 
 
 def _plain_scores(bench: Bench, questions: Questions) -> list[list[float]]:
-    """Score every choice in a separate padded row."""
+    """Score every choice in a padded row of its own."""
     torch, read = bench.torch, bench.tokenizer
     contexts = read([context for context, _ in questions]).input_ids
     choices = read([choice for _, own in questions for choice in own]).input_ids
@@ -305,7 +305,7 @@ def _our_texts(bench: Bench, prompts: Sequence[str]) -> list[Any]:
 
 
 def _plain_texts(bench: Bench, prompts: Sequence[str]) -> Any:
-    """Generate with transformers, in one left-padded batch."""
+    """Generate with transformers, in one batch padded on the left."""
     bench.tokenizer.padding_side = "left"
     given = bench.tokenizer(list(prompts), return_tensors="pt", padding=True)
     with bench.torch.inference_mode():
