@@ -27,7 +27,7 @@ RUN = ("run", "capitals_open", "--model", "scripted:x", "--no-store", "--quiet")
         (["--subject", "Mars"], "--subject: there is no subject 'Mars'"),
         (["--perturb", "typos=2"], "--perturb typos=2: a probability must lie between 0 and 1"),
         (["--perturb", "typo"], "--perturb typo: did you mean typos?"),
-        (["--perturb", "paraphrase"], "--perturb paraphrase: there are typos, upper"),
+        (["--perturb", "paraphrase"], "--perturb paraphrase: choose from typos, upper"),
         (["--grader", "judge"], "grader 'judge': needs model, as in judge{model=…}"),
         (["--grader", "panel"], "grader 'panel': needs judges"),
         (["--grader", "f1", "--grader", "f1"], "as in bleu{name='other'}"),

@@ -95,7 +95,7 @@ def ood_dataset_from_manifest(
         Folder of downloads, named by hash; by default ``~/.cache/eval-toolkit/ood``. Cached files
         are verified before use, and downloaded again if their hash differs.
     backend : {"pandas", "polars", "pyarrow", "columns"}, optional
-        Kind of frame; by default the first that is installed.
+        Library of the returned frame; by default the first that is installed.
     max_bytes : int, default 2**30
         Maximum size of a download in bytes.
     timeout_s : float, default 60
@@ -112,11 +112,11 @@ def ood_dataset_from_manifest(
     ArtifactError
         If a file is unavailable or its hash does not match the manifest.
     InvalidInputError
-        If the manifest, a text or a label is unusable.
+        If the manifest is invalid, or a text or label is missing or invalid.
     MissingColumnError
-        (a KeyError) If a slice or a column is missing.
+        If a slice or a column is missing (also a KeyError).
     MissingExtraError
-        (an ImportError) If the manifest is YAML and pyyaml is not installed.
+        If the manifest is YAML and pyyaml is not installed (also an ImportError).
 
     Examples
     --------
@@ -214,7 +214,7 @@ def _entry(path: Path, slice_id: str, fields: Any) -> _Entry:
     unknown = sorted(str(key) for key in fields if key not in _KEYS)
     if unknown:
         raise InvalidInputError(
-            f"{where}: unknown key {unknown[0]!r:.80}; known are {', '.join(sorted(_KEYS))}"
+            f"{where}: unknown key {unknown[0]!r:.80}; the keys are {', '.join(sorted(_KEYS))}"
         )
     for key in ("url", "text_field", "label_field", "format"):
         if not isinstance(fields.get(key, "" if key == "url" else "x"), str):
@@ -321,7 +321,7 @@ class OodManifestLoader:
         }
 
     def describe(self) -> dict[str, object]:
-        """Return the Croissant description without downloads; sizes are those of local files."""
+        """Return the Croissant description; only local files have sizes, as nothing is downloaded."""
         path = Path(self.yaml_path)
         cache = default_cache_dir() if self.cache_dir is None else Path(self.cache_dir)
         files, records = [], []

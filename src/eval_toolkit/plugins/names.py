@@ -96,7 +96,7 @@ def load_plugin(kind: str, name: str, ours: Mapping[str, str], *, origin: Origin
     InvalidInputError
         If a file names ``package.module:object`` and the user did not allow its code.
     MissingExtraError
-        If it needs an optional dependency.
+        If the object needs an optional dependency that is not installed.
 
     Examples
     --------

@@ -241,7 +241,7 @@ def test_slices_fields_maps_and_formats(manifest, tmp_path):
         ),
         (
             {"url": "a.csv", "sha256": DIGEST, "lable_field": "y"},
-            "unknown key 'lable_field'; known are",
+            "unknown key 'lable_field'; the keys are",
         ),
         ({"url": 3, "sha256": DIGEST}, "url is 3; it must be a string"),
         ({"url": "a.csv", "sha256": DIGEST, "label_map": {"x": 3}}, r"label_map\['x'\] is 3"),
