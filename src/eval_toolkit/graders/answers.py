@@ -9,7 +9,7 @@ from eval_toolkit.graders.base import TEXT, ColumnInfo, Grade, columns_of
 from eval_toolkit.graders.loading import load_grader
 from eval_toolkit.protocols import Grader
 
-_NO_ANSWER = Grade.skipped("no answer was found for the vote")
+_NO_ANSWER = Grade.skipped("the response contains no answer to vote with")
 
 
 def _has_answer(grader: Any) -> bool:
@@ -71,7 +71,7 @@ class WithAnswer:
         return getattr(self.grader, "response_types", None)
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns of the grader and the answer column."""
+        """Return the columns of the wrapped grader plus the answer column."""
         return {**columns_of(self.grader), f"{self.name}_answer": TEXT}
 
     def metrics(self) -> list[Any]:
@@ -80,7 +80,7 @@ class WithAnswer:
         return list(own()) if callable(own) else []
 
     def grade(self, response: Any) -> Mapping[str, float | str | Grade]:
-        """Return the grades of the wrapped grader, and the answer."""
+        """Return the grades of the wrapped grader plus the extracted answer."""
         found = self.grader.answer(response)
         answer = _NO_ANSWER if found is None else str(found)
         return {**self.grader.grade(response), f"{self.name}_answer": answer}

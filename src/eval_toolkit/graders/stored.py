@@ -1,4 +1,4 @@
-"""Reconstruction of graders and their corpus metrics from stored runs."""
+"""Reconstruct graders and their corpus metrics from stored runs."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ from eval_toolkit.protocols import Grader, MetricSpec
 
 _OPTION = re.compile(r"\+(?=\w+=)")
 _LONGEST, _MOST_JOINED = 100_000, 20
-"""Maximum length of a version, and maximum number of "+x=" that one option value may contain."""
+"""Maximum length of a version, and maximum number of "+x=" in one option value."""
 
 
 class StoredRun(Protocol):
@@ -20,17 +20,16 @@ class StoredRun(Protocol):
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        """Content of ``manifest.json``."""
+        """Contents of ``manifest.json``."""
         ...
 
 
 def grader_of_version(name: str, version: str) -> Grader | None:
-    """Return the grader with a given name and version, as written by `options_version`.
+    """Reconstruct a grader from its name and a version written by `options_version`.
 
-    ``version`` is the number with the options that differ from the defaults. Only
-    `loading.PLAIN_GRADERS` are constructed: judges, panels, plugins, graders from modules and
-    graders that run programs are never reconstructed from a file. None is also returned if the
-    current version differs.
+    ``version`` is a number followed by the non-default options. Only `loading.PLAIN_GRADERS` are
+    reconstructed from a file, never judges, panels, plugins, graders from modules or graders that
+    run programs. Returns None for those, and if the current version differs.
 
     Examples
     --------
@@ -75,13 +74,13 @@ def _is_literal(text: str) -> bool:
 
 
 def stored_metrics(runs: Sequence[StoredRun]) -> list[MetricSpec]:
-    """Return the corpus metrics of the runs' graders, such as corpus BLEU.
+    """Return the corpus metrics of the graders of stored runs, such as corpus BLEU.
 
-    Pass them to `compare_runs` and `evaluate_gate` as ``specs``, since corpus metrics are not means
-    of a column and cannot be reconstructed from their names.
+    Pass them to `compare_runs` and `evaluate_gate` as ``specs``, since a corpus metric is not the
+    mean of a column and cannot be reconstructed from its name.
 
-    Only graders with the same version in all runs are used. Those of task code and of lm-eval
-    files, and those that need an extra that is not installed, are omitted.
+    Only graders with the same version in all runs are used. Graders defined in task code or lm-eval
+    files and graders that require a missing extra are omitted.
 
     Examples
     --------

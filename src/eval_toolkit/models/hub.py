@@ -11,11 +11,11 @@ from eval_toolkit._internal.optional import require
 
 @contextlib.contextmanager
 def hub_quietly(*switches: Any) -> Iterator[str]:
-    """Silence the messages of the hub client, and disable its requests if there is no network.
+    """Silence the hub client, and disable its requests if the hub cannot be reached.
 
-    Offline, the client uses its cache, so downloaded files are still found. ``switches`` are other
-    modules with an ``HF_HUB_OFFLINE`` variable. Yields a prefix for error messages if the host
-    cannot be reached, else "".
+    Offline, the client uses its cache, so downloaded files are still found. ``switches`` are
+    further modules with a variable ``HF_HUB_OFFLINE``. Yields a prefix for error messages if the
+    host cannot be reached, else "".
     """
     client = require("huggingface_hub.constants", feature="the Hugging Face hub", extra="hf")
     host = urlsplit(client.ENDPOINT).hostname or ""
@@ -36,7 +36,7 @@ def hub_quietly(*switches: Any) -> Iterator[str]:
 
 
 def _is_known(host: str) -> bool:
-    """Return whether a host name can be resolved, locally or by a proxy."""
+    """Return whether a host name can be resolved locally or by a proxy."""
     import socket
     import urllib.request
 

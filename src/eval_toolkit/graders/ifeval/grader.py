@@ -19,13 +19,13 @@ def loose_variants(text: str) -> list[str]:
     Parameters
     ----------
     text : str
-        Response of the model.
+        Model response.
 
     Returns
     -------
     list of str
-        The response; the response without its first, its last, and both lines; each also without
-        asterisks. Duplicates are removed; the response itself comes first.
+        The response itself, then the response without its first line, its last line, and both, each
+        also without asterisks. Duplicates are removed.
 
     Examples
     --------
@@ -43,8 +43,8 @@ class IFEval:
     r"""Whether a response follows the verifiable instructions of its prompt.
 
     The sample's context contains ``instruction_id_list``, the ids of the instructions, and
-    ``kwargs``, the arguments of each; see `instruction_ids`. The strict criterion requires the
-    response itself to follow an instruction, the loose one any of its `loose_variants`.
+    ``kwargs``, the arguments of each; see `instruction_ids`. Under the strict criterion, the
+    response itself must follow the instruction; under the loose one, any of its `loose_variants`.
     ``prompt_strict`` and ``prompt_loose`` indicate whether all instructions are followed. The rates
     ``inst_strict`` and ``inst_loose`` are computed over instructions, not prompts.
 
@@ -77,12 +77,12 @@ class IFEval:
     version = options_version("2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
-        """Return the columns that the grader fills."""
+        """Return the grader's columns with their descriptions."""
         kept = dict.fromkeys(("n_followed_strict", "n_followed_loose", "n_instructions"), KEPT)
         return {"prompt_strict": RATE, "prompt_loose": RATE, **kept}
 
     def metrics(self) -> list[MetricSpec]:
-        """Return the shares of followed instructions, computed over instructions."""
+        """Return the corpus metrics: shares of followed instructions, over all instructions."""
         from eval_toolkit.metric_specs import from_sums  # lazy: grading needs no statistics
 
         return [
@@ -93,7 +93,7 @@ class IFEval:
         ]
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return the number of followed instructions; an error if one cannot be checked."""
+        """Return counts of followed instructions; an error if one cannot be checked."""
         try:
             instructions = _instructions(response.context)
             variants = loose_variants(response.completion)

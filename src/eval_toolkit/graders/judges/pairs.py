@@ -75,12 +75,12 @@ class MatchOutcome(StrEnum):
 
     @property
     def payoff(self) -> tuple[float, float]:
-        """Payoffs of A and B: 1, 0.5 or 0."""
+        """Payoffs of A and B, each 1, 0.5 or 0."""
         of_a = {MatchOutcome.A_WINS: 1.0, MatchOutcome.DRAW: 0.5, MatchOutcome.B_WINS: 0.0}[self]
         return (of_a, 1.0 - of_a)
 
     def flip(self) -> "MatchOutcome":
-        """Return the outcome with A and B exchanged."""
+        """Return the outcome with A and B swapped."""
         return MatchOutcome.of(self.payoff[1])
 
     @classmethod
@@ -91,23 +91,23 @@ class MatchOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PairJudge:
-    """A model that decides which of two answers is better.
+    """Judge that decides which of two answers is better.
 
-    Both orders are queried. If they yield different winners, the verdict is due to position: it
-    counts as a tie, and ``consistent`` is 0.
+    Both orders are queried. If the two verdicts name different winners, position bias is assumed:
+    the outcome is a tie, and ``consistent`` is 0.
 
     Parameters
     ----------
     model : Model or str
-        Judge model, or its name as in `load_model`.
+        Judge model, or a name accepted by `load_model`.
     name : str, default "pair"
         Name of the judge.
     criteria : str
-        Criteria for the better answer, as shown to the judge.
+        Criteria that make an answer better, as shown to the judge.
     both_orders : bool, default True
-        Whether to query both orders; otherwise one random order per unit.
+        Whether to query both orders; if False, one random order is queried per unit.
     inconsistent : {"tie", "error"}, default "tie"
-        Outcome if the two orders disagree.
+        Outcome if the verdicts of the two orders disagree.
     system, user : str
         Templates as in `Rubric`, with ``{answer_a}`` and ``{answer_b}``.
     temperature, max_tokens, seed, model_options, max_chars
@@ -147,7 +147,7 @@ class PairJudge:
     max_chars: int | None = MAX_CHARS
     response_types = COMPLETIONS
     of_pairs = True
-    """Marks a pairwise judge, which does not grade single answers."""
+    """Identifies a pairwise judge, which does not grade single answers."""
     _asked: Model = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -178,7 +178,7 @@ class PairJudge:
 
     @property
     def version(self) -> str:
-        """Version of the judge; changes with the prompt, the options and the model."""
+        """Version of the judge; depends on the prompt, the options and the model."""
         parts = [self.prompt_sha256, self._options(), dict(self._asked.describe())]
         return f"1+{sha256_text(canonical_json(parts))[:16]}"
 
@@ -193,7 +193,7 @@ class PairJudge:
         }
 
     def describe(self) -> dict[str, Any]:
-        """Return the description for the manifest as a JSON-serialisable dict."""
+        """Return a JSON-serialisable description for the manifest."""
         asked = self._asked
         return {
             "model": {"name": asked.name, "description": dict(asked.describe())},
@@ -254,14 +254,14 @@ class PairJudge:
     def grade(
         self, a: Completion, b: Completion, replies: Mapping[str, RawCompletion]
     ) -> Mapping[str, float | Grade]:
-        """Return the outcome of A against B, parsed from existing replies.
+        """Return the outcome of comparing A with B, parsed from existing replies.
 
         Parameters
         ----------
         a, b : Completion
             Answers to the same sample.
         replies : mapping of str to RawCompletion
-            Replies of the judge, by the steps of `requests`.
+            Replies of the judge, keyed by the steps of `requests`.
 
         Returns
         -------
@@ -295,7 +295,7 @@ class PairJudge:
         return line
 
     def _verdict(self, reply: RawCompletion | None) -> MatchOutcome | Grade:
-        """Return the winner in terms of the order shown to the judge."""
+        """Return the winner by the position shown to the judge."""
         text = reading_of(reply, self._asked)
         if isinstance(text, Grade):
             return text

@@ -62,15 +62,15 @@ class Anthropic(HostedModel):
     tokens_per_minute, adaptive, stream
         As in `OpenAICompatible`.
     prefill : {"message", "user"}
-        How a cue (a final assistant message) is sent: unchanged, or at the end of the user message
-        for models that do not continue assistant messages.
+        How to send a cue (a final assistant message): as an assistant message, or at the end of the
+        user message for models that do not continue assistant messages.
     default_max_tokens : int, default 4096
         Maximum number of tokens in an answer if the request sets no limit; the API requires one.
 
     Notes
     -----
     System messages become the system prompt, wherever they occur. The API rejects whitespace-only
-    stop strings; these are applied on the client. Seeds are not sent, since the API does not
+    stop strings, so these are applied by the client. Seeds are not sent, since the API does not
     support them.
 
     Examples
@@ -88,7 +88,7 @@ class Anthropic(HostedModel):
 
 
 class _Messages(Dialect):
-    """Request and answer format of the Messages API, version 2023-06-01."""
+    """Request and response format of the Messages API, version 2023-06-01."""
 
     kind = "anthropic"
     service = "the Anthropic API"
@@ -183,7 +183,7 @@ def _block(text: str) -> dict[str, str]:
 
 
 class _MessageEvents:
-    """Events of a streamed message."""
+    """Parser of the events of a streamed message."""
 
     def __init__(self) -> None:
         self._whole = Streamed()
@@ -213,6 +213,6 @@ class _MessageEvents:
 
     def whole(self) -> Streamed:
         if not self._ended:
-            raise garbled("no end event; the stream stopped early")
+            raise garbled("the stream ended without an end event")
         self._whole["content"] = [block for _, block in sorted(self._blocks.items())]
         return self._whole

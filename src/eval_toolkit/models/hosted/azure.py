@@ -1,4 +1,4 @@
-"""`AzureOpenAI`: deployments of Azure OpenAI."""
+"""`AzureOpenAI`: Azure OpenAI deployments."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class AzureOpenAI(HostedModel):
         Environment variable that contains the API key; by default AZURE_OPENAI_API_KEY for Azure
         endpoints and none for other URLs.
     api_version : str, default "v1"
-        "v1", or the date of an earlier version, such as "2024-10-21".
+        "v1", or the date of an earlier API version, such as "2024-10-21".
     headers_env, name, prices, extra_body
         As in `OpenAICompatible`; ``headers_env={"Authorization": VARIABLE}`` sends a Microsoft
         Entra ID token.
@@ -83,7 +83,7 @@ class AzureOpenAI(HostedModel):
 
 
 class _Deployment(Dialect):
-    """Request and answer format of Azure OpenAI chat completions."""
+    """Request and response format of Azure OpenAI chat completions."""
 
     kind = "azure"
     service = "Azure OpenAI"

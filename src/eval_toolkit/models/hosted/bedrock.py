@@ -61,8 +61,8 @@ class Bedrock(HostedModel):
         Endpoint URL; by default the value of the environment variable
         AWS_ENDPOINT_URL_BEDROCK_RUNTIME, else the endpoint for the region.
     api_key_env : str, optional
-        Environment variable that contains a Bedrock API key, sent instead of a signature; by
-        default AWS_BEARER_TOKEN_BEDROCK if it is set and the URL is Amazon's own.
+        Environment variable that contains a Bedrock API key, which replaces request signing; by
+        default, AWS_BEARER_TOKEN_BEDROCK if it is set and the URL is Amazon's own.
     headers_env, name, prices
         As in `OpenAICompatible`.
     extra_body : mapping, optional
@@ -74,8 +74,8 @@ class Bedrock(HostedModel):
 
     Notes
     -----
-    Without an API key, requests are signed (Signature Version 4) with the credentials found by
-    botocore in the environment, configuration files or roles. The secret key itself is never sent.
+    Without an API key, requests are signed (Signature Version 4) with the credentials that botocore
+    finds in the environment, configuration files or roles. The secret key itself is never sent.
     Streaming is not supported, since Bedrock streams a binary event format.
 
     Examples
@@ -90,7 +90,7 @@ class Bedrock(HostedModel):
 
 
 class _Converse(Dialect):
-    """Request and answer format of Amazon Bedrock Runtime, version 2023-09-30."""
+    """Request and response format of Amazon Bedrock Runtime, version 2023-09-30."""
 
     kind = "bedrock"
     service = "Amazon Bedrock"
@@ -205,7 +205,7 @@ def _block(text: str) -> dict[str, str]:
 
 
 class _Signer:
-    """Signs requests with the credentials that botocore finds."""
+    """Signer of requests that uses the credentials found by botocore."""
 
     def __init__(self, profile: str | None, region: str) -> None:
         session = require("botocore.session", feature="bedrock:", extra="bedrock")
@@ -230,7 +230,7 @@ class _Signer:
         return tuple(filter(None, (now.access_key, now.secret_key, now.token)))
 
     def headers(self, method: str, url: str, body: bytes) -> dict[str, str]:
-        """Return the headers of a signed request."""
+        """Sign a request and return its headers."""
         # Role credentials expire; botocore renews them.
         now = self._credentials.get_frozen_credentials()
         request = self._request.AWSRequest(

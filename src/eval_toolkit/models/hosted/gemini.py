@@ -1,4 +1,4 @@
-"""`Gemini`: models through the Gemini API's generateContent method."""
+"""`Gemini`: Google models through the Gemini API."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ class Gemini(HostedModel):
     Notes
     -----
     Thinking tokens count as answer tokens, as for other models. At most five stop strings are sent;
-    the client truncates answers at the others.
+    the client applies the others.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class Gemini(HostedModel):
 
 
 class _GenerateContent(Dialect):
-    """Request and answer format of the Gemini API, version v1beta."""
+    """Request and response format of the Gemini API, version v1beta."""
 
     kind = "gemini"
     service = "the Gemini API"
@@ -180,7 +180,7 @@ def _part(text: str) -> dict[str, str]:
 
 
 def _tops(told: Mapping[str, Any]) -> list[Any]:
-    """Return each token with its log-probability and the most likely alternatives."""
+    """Return each token with its log-probability and its most likely alternatives."""
     chosen, top = (told.get(name, []) for name in ("chosenCandidates", "topCandidates"))
     return [
         (
@@ -203,7 +203,7 @@ def _delay(body: bytes) -> float | None:
 
 
 class _ContentEvents:
-    """Events from streamGenerateContent; each is an answer with additional parts."""
+    """Parser of streamGenerateContent events, which contain successive parts of the answer."""
 
     def __init__(self) -> None:
         self._whole = Streamed()
@@ -227,7 +227,7 @@ class _ContentEvents:
     def whole(self) -> Streamed:
         blocked = (self._whole.get("promptFeedback") or {}).get("blockReason")
         if not blocked and not self._candidate.get("finishReason"):
-            raise garbled("no end event; the stream stopped early")
+            raise garbled("the stream ended without an end event")
         if self._candidate:
             content = {"role": "model", "parts": self._parts}
             told = {"content": content, "logprobsResult": self._logprobs}

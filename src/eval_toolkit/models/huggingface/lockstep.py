@@ -1,4 +1,4 @@
-"""Generation for networks without slot support: a batch starts together and only shrinks."""
+"""Generate with networks that do not support slots: a batch starts together and only shrinks."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -39,7 +39,7 @@ class _Reading:
         return output.logits[:, -1].float()
 
     def go_on(self, kept: Sequence[int], tokens: Any) -> None:
-        """Process the next tokens of unfinished rows."""
+        """Process the next tokens of the unfinished rows."""
         torch = self._network.torch
         if len(kept) < len(self._mask):
             index = torch.tensor(kept, device=self._mask.device)
@@ -51,7 +51,7 @@ class _Reading:
 
 
 class _Rereading:
-    """Sequences for a recurrent network, re-read at each step since its state cannot be padded."""
+    """Sequences that a recurrent network re-reads at each step: its state cannot be padded."""
 
     def __init__(self, network: Network, rows: Sequence[Row]) -> None:
         self._network = network

@@ -1,7 +1,7 @@
-"""Slots for sequences in progress: a static key-value cache with one slot per sequence.
+"""Static key-value cache with one slot per active sequence.
 
 A token is written to the column of its position. All inputs of a step are on the device, so that
-steps run without waiting and can be replayed as graphs on a GPU.
+steps are queued without waiting and can be replayed as CUDA graphs.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from eval_toolkit.models.huggingface.sampling import choose
 from eval_toolkit.models.huggingface.trees import Leaf, Limits, Tokens, batches, layout, plan
 
 COLUMNS = 128
-"""Cache columns are used in multiples of this number."""
+"""Number of cache columns is rounded up to a multiple of this number."""
 
 
 class _Layer:
