@@ -230,8 +230,9 @@ class ResponseCache:
         application = int(self._writer.execute("PRAGMA application_id").fetchone()[0])
         n_tables = int(self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
         if n_tables and application != _APPLICATION:
-            raise ArtifactError(f"{self.path}: this SQLite file is not a response cache; choose "
-            f"another path")
+            raise ArtifactError(
+                f"{self.path}: this SQLite file is not a response cache; choose another path"
+            )
         if version > _VERSION:
             raise ArtifactError(
                 f"{self.path}: this cache has version {version}, but this version of eval-toolkit "
@@ -253,8 +254,9 @@ class ResponseCache:
         except sqlite3.OperationalError as error:
             raise ArtifactError(f"{self.path}: the cache cannot be used: {error}") from error
         except sqlite3.ProgrammingError:
-            raise ArtifactError(f"{self.path}: this cache is closed; open it again with "
-            f"ResponseCache(path)") from None
+            raise ArtifactError(
+                f"{self.path}: this cache is closed; open it again with ResponseCache(path)"
+            ) from None
         except sqlite3.DatabaseError as error:
             raise self._damaged(str(error)) from error
         except OSError as error:
@@ -266,8 +268,7 @@ class ResponseCache:
 
     def _damaged(self, why: str) -> ArtifactError:
         return ArtifactError(
-            f"{self.path}: not a response cache, or damaged ({why}); delete it or choose "
-            "another"
+            f"{self.path}: not a response cache, or damaged ({why}); delete it or choose another"
         )
 
 

@@ -23,13 +23,13 @@ class ScriptedModel:
     Parameters
     ----------
     answers : str, callable, mapping or sequence
-        A string is the answer to every generation request. A callable takes the request and returns
-        the answer; it may be a coroutine function. A mapping is indexed by the prompt; a
+        A string is the answer to every generation request. A callable, which may be a coroutine
+        function, takes the request and returns the answer. A mapping is indexed by the prompt; a
         conversation is looked up as a tuple of messages, then by the last user message. A sequence
         is consumed in the order of the requests. An answer is a string or a `RawCompletion`; for a
         log-likelihood request it is one number per continuation, a mapping from continuation to
-        number, or a `RawLoglikelihood`. Exceptions are raised. Strings are truncated at the stop
-        strings of the request.
+        number, or a `RawLoglikelihood`. An answer that is an exception is raised. Strings are
+        truncated at the stop strings of the request.
     name : str, default "scripted"
         Name in tables.
     delay_s : float, default 0.0
@@ -40,7 +40,7 @@ class ScriptedModel:
     Raises
     ------
     InvalidTypeError
-        If ``answers`` has another type.
+        If ``answers`` has an unsupported type.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class ScriptedModel:
             self._remaining = iter(answers)
 
     def describe(self) -> dict[str, Any]:
-        """Return the kind, the name and a digest of the answers."""
+        """Return the kind, the name and a hash of the answers."""
         return {"kind": "scripted", "name": self.name, "answers": self._identity}
 
     def count_tokens(self, text: str) -> int:
@@ -148,7 +148,7 @@ class ScriptedModel:
         else:
             answer = next(self._remaining, None)
             if answer is None:
-                raise self._refusal(request, f"all {len(answers)} answers are used up")
+                raise self._refusal(request, f"all {len(answers)} answers have been used; add more")
         if self._delay_s:
             await asyncio.sleep(self._delay_s)
         if isinstance(answer, BaseException):
@@ -159,7 +159,7 @@ class ScriptedModel:
         for key in (request.prompt, _last_said(request)):
             if key in answers:
                 return answers[key]
-        raise self._refusal(request, "there is no answer for this prompt")
+        raise self._refusal(request, "there is no answer for this prompt; add it to `answers`")
 
     def _refusal(self, request: Request, why: str) -> ModelError:
         asked = " ".join(_last_said(request).split())

@@ -1,7 +1,7 @@
 """Context of an evaluation: queries to models and functions, with a journal and resuming.
 
-Models are queried through the runner, where requests fail independently. Functions are called once
-for all jobs; if that raises, once per job.
+Models are queried through the runner, in which requests fail independently. Functions are called
+once for all jobs; if that raises an exception, they are called once per job.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.function_calls import NothingToSay
 
 Said = JobResult | None
-"""Outcome of a request; None if the budget did not allow it."""
+"""Outcome of a request; None if it exceeded the budget."""
 
 _SLICE = 64
 """Maximum number of requests between checks of a token budget."""
 _WATCH_S = 2.0
-"""Seconds between checks for newly journalled answers."""
+"""Seconds between checks for new answers in the journal."""
 _WATCH_FROM = 10
-"""Number of answers before the first check; estimates from fewer are not useful."""
+"""Number of answers before the first check, since estimates from fewer are not useful."""
 _SUMMED = ("done", "reused", "errors", "prompt_tokens", "completion_tokens", "cost")
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt at a unit: its result, or the reason why there is none."""
+    """Attempt at a unit: its result, or the reason why there is none."""
 
     unit_id: str
     attempt: int = 1
@@ -77,11 +77,11 @@ class Context:
     spec : AskSpec, optional
         Concurrency, cache and budget of the requests.
     journal : Journal, optional
-        Journal that receives every answer; answers in it are not requested again.
+        Journal that records every answer; answers in it are not requested again.
     finished : mapping of key to Entry, optional
-        Additional answers that need no request.
+        Additional answers that need not be requested.
     watch : callable, optional
-        Function called with the newly journalled answers every few seconds.
+        Callback that receives the new answers in the journal every few seconds.
 
     Examples
     --------
@@ -110,10 +110,10 @@ class Context:
         self.verdicts: list[JobResult] = []
         """Answers of judges."""
         self.values: dict[Key, Any] = {}
-        """Values other than strings returned by functions, kept as long as the context exists."""
+        """Values other than strings that functions returned, kept while the context exists."""
         self.notes: list[str] = []
         self.n_calls = 0
-        """Number of calls of a function or a model; a batch counts once."""
+        """Number of calls of a function or a model; a batch counts as one call."""
         self._models: dict[int, tuple[Model, Model]] = {}
         self._recorded: Mapping[Key, Entry] | None = None
         self._before = Progress()
@@ -157,16 +157,16 @@ class Context:
             self._stack.close()
         if self._untold:
             self.notes.append(
-                f"{self._untold} answers do not report their tokens; they count as 0 in the token "
-                "budget"
+                f"{self._untold} answers do not report token counts; they count as 0 in the token "
+                f"budget"
             )
 
     def expect(self, n: int) -> None:
-        """Announce the maximum number of additional requests."""
+        """Increase the expected maximum number of requests."""
         self._total += n
 
     def ask(self, model: Model, jobs: Sequence[Job]) -> list[Said]:
-        """Query a model for all jobs; return an outcome per job, None beyond the budget."""
+        """Query a model for all jobs; return one outcome per job, or None beyond the budget."""
         found: list[JobResult] = []
         while n := self._allowed(len(jobs) - len(found)):
             self.n_calls += 1
@@ -183,12 +183,12 @@ class Context:
         return [*found, *[None] * (len(jobs) - len(found))]
 
     def ask_jobs(self, jobs: Iterable[tuple[Model, list[Job]]]) -> list[JobResult]:
-        """Query judges, one model after another; their requests do not count towards the budget.
+        """Query judges, one model after another; the budget does not apply to them.
 
         Parameters
         ----------
         jobs : iterable of (Model, list of Job)
-            Jobs of each judge; those of one model are queried together.
+            Jobs of each judge; jobs of the same model are run together.
         """
         by_model: dict[str, tuple[Model, list[Job]]] = {}
         for model, theirs in jobs:
@@ -219,14 +219,14 @@ class Context:
         Parameters
         ----------
         function : callable
-            Function that takes one list per argument and returns one string per job; a coroutine
-            function takes one entry of each and returns one string.
+            Function that takes one list per argument and returns one string per job. A coroutine
+            function takes the arguments of a single job and returns one string.
         jobs : sequence of Job
             Jobs under which the strings are stored in the journal.
         arguments : sequence of sequences
             Arguments of the function, each with one entry per job.
         identities : sequence of str
-            Identity of the function for each job, stored with its answer.
+            Identity of the function for each job, stored with the answer.
 
         Returns
         -------
@@ -271,13 +271,13 @@ class Context:
     def answers(
         self, function: Callable[..., Any], units: Sequence[Unit], identity: str, attempts: int = 1
     ) -> list[Attempt]:
-        """Return a function's answer to each unit, as JSON values; answers are journalled.
+        """Call a function for all units; its answers are JSON values and recorded in the journal.
 
         Parameters
         ----------
         function : callable
-            Function from a list of inputs to a list of answers; a coroutine function takes one
-            input.
+            Function that maps a list of inputs to a list of answers. A coroutine function takes a
+            single input.
         units : sequence of Unit
             Units to answer.
         identity : str
@@ -288,7 +288,7 @@ class Context:
         Returns
         -------
         list of Attempt
-            In the order of the units; a unit whose answer failed has an error.
+            Attempts in the order of the units; failed ones have an error.
         """
         pairs = [(unit, n) for unit in units for n in range(1, attempts + 1)]
         jobs = [Job(one.id, n, GenerateRequest(to_json(plain(one.input)))) for one, n in pairs]
@@ -303,7 +303,7 @@ class Context:
         return found
 
     def stored_answers(self, run: Run) -> list[Attempt]:
-        """Return the stored answers of a run, as recorded by `answers`."""
+        """Return the stored answers of a run that were recorded by `answers`."""
         stored = read_outcomes(run.table(RESPONSES))
         self.outcomes += stored
         return [_attempt(one.job, one) for one in stored]
@@ -343,7 +343,7 @@ class Context:
         return max(0, min(n, left))
 
     def _allowed(self, n: int) -> int:
-        """Return how many of the next requests are sent before the next check."""
+        """Return how many of the next requests to send before the next check."""
         left = self._left(n)
         if self.spec.budget.tokens is None:
             return left
@@ -356,13 +356,13 @@ class Context:
 
     @property
     def used_up(self) -> str:
-        """Description of the exhausted part of the budget."""
+        """Description of the exhausted limit."""
         if self.spec.budget.tokens is not None and self._tokens >= self.spec.budget.tokens:
             return f"the budget of {self.spec.budget.tokens:,} tokens is used up"
         return f"the budget of {self.spec.budget.calls:,} calls is used up"
 
     def _kept(self, model: Model) -> Model:
-        """Return the model with its cache; the object is reused."""
+        """Wrap a model in the cache; the same object is returned for the same model."""
         if id(model) not in self._models:
             through = model
             if self.spec.cache is not None and not self.spec.replay:
@@ -373,7 +373,7 @@ class Context:
         return self._models[id(model)][1]
 
     def _silenced(self, model: Model) -> Model:
-        """Return a judge's model; in a replay it reads stored verdicts and sends no requests."""
+        """Return a judge's model; in a replay, it reads stored verdicts and sends no requests."""
         if self.spec.replay is None:
             return self._kept(model)
         from eval_toolkit.models.cache import cached
@@ -414,7 +414,7 @@ class Context:
         )
 
     def _sum(self, told: Progress) -> Progress:
-        """Return the totals of a batch and all previous ones."""
+        """Return the totals over a batch and all previous batches."""
         before = self._before
         sums = {name: getattr(before, name) + getattr(told, name) for name in _SUMMED}
         elapsed = time.monotonic() - self._started
@@ -434,7 +434,7 @@ class Context:
         return self._in_loop(lambda: runner.run(work(*arguments)))
 
     def _in_loop(self, work: Callable[[], Any]) -> Any:
-        """Run in the loop's thread, or in a new thread if a loop is already running."""
+        """Run in the thread of the loop, or in a new thread if a loop is already running."""
         if self._thread is None:
             return work()
         under_way = self._thread.submit(work)
@@ -462,7 +462,7 @@ class Context:
 
 
 class _ReadAlready(Journal):
-    """Journal with known answers, which is not reread for every batch."""
+    """Journal whose answers are known, so that it is not read again for every batch."""
 
     def read(self) -> Entries:
         """Return no entries."""
@@ -470,7 +470,7 @@ class _ReadAlready(Journal):
 
 
 class _Watched(_ReadAlready):
-    """Journal that forwards new answers every few seconds."""
+    """Journal that passes new answers to a callback every few seconds."""
 
     def __init__(
         self, path: Path, watch: Callable[[Sequence[Entry]], None], written: Entries
@@ -492,15 +492,15 @@ class _Watched(_ReadAlready):
 
 
 class _Verdicts(_ReadAlready):
-    """A run's journal for judges, whose models are not described in its first line."""
+    """Journal of a run for use by judges, whose models are not described in its first line."""
 
     def describe(self, **head: Any) -> None:
-        """Do nothing, because a replay of the journal must not mistake a judge for the model."""
+        """Do nothing, so that a replay of the journal does not mistake a judge for the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Sends requests to judges outside of a run.
+    """Send requests to judges outside of a run.
 
     Examples
     --------
@@ -511,13 +511,13 @@ class Asker:
     spec: AskSpec = field(default_factory=AskSpec)
 
     def ask_jobs(self, jobs: Iterable[tuple[Model, list[Job]]]) -> list[JobResult]:
-        """Query the jobs of each model, as in `Context.ask_jobs`."""
+        """Run the jobs of each model, as in `Context.ask_jobs`."""
         with Context(self.spec) as context:
             return context.ask_jobs(jobs)
 
 
 def _in_json(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function whose answers are encoded as JSON for the journal."""
+    """Wrap a function so that its answers are encoded as JSON for the journal."""
     if inspect.iscoroutinefunction(function):
 
         async def one(given: Any) -> str:
@@ -532,7 +532,7 @@ def _in_json(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _attempt(job: Job, said: Any) -> Attempt:
-    """Return the attempt for a job's result."""
+    """Convert a job's result to an attempt."""
     response = said.response if isinstance(said, JobResult) else None
     if isinstance(response, RawCompletion):
         output = parse_json(response.text, f"the answer to {job.unit_id}", strict=False)
@@ -542,7 +542,7 @@ def _attempt(job: Job, said: Any) -> Attempt:
 
 
 def _outcome(job: Job, said: Any, key: str) -> JobResult:
-    """Return the outcome of one job; results that are not strings are errors."""
+    """Convert the result of a job to an outcome; results other than strings are errors."""
     if isinstance(said, str):
         response = RawCompletion(str.__str__(said), usage=Usage())
         return JobResult(job, response, request_hash=key)

@@ -1,4 +1,4 @@
-"""Concurrent calls of user functions; each call fails independently."""
+"""Concurrent calls of user functions, each of which may fail independently."""
 
 import asyncio
 import inspect
@@ -16,19 +16,19 @@ from eval_toolkit.errors import (
 from eval_toolkit.models.runner.engine import CONCURRENCY
 
 _ABOUT_THE_PROMPT = frozenset({"too_long", "refused"})
-"""Kinds of failures caused by the prompt, as in the runner."""
+"""Kinds of failures caused by the prompt, as in `models.runner`."""
 
 
 class NothingToSay(Exception):  # noqa: N818 - a signal, like StopIteration
-    """Raised by a function to end the attempt without an error."""
+    """Raised by a user function to end an attempt without an error."""
 
 
 class Calling:
     """Calls of one function for several conversations.
 
-    ``function`` takes one list per argument; a coroutine function takes one entry of each.
-    ``finish`` is called with the index of a conversation and its value or exception, as soon as it
-    is known, and ``run`` runs a coroutine function to completion. Calls stop after
+    ``function`` takes one list per argument; a coroutine function takes the arguments of a single
+    conversation. ``finish`` is called with the index of a conversation and its value or exception
+    as soon as it is known, and ``run`` runs a coroutine to completion. Calls stop after
     ``give_up_after`` consecutive failures.
     """
 
@@ -55,7 +55,8 @@ class Calling:
         """Call the function until every conversation has a result.
 
         Raises `ModelError` if a failure affects all calls, or there are too many consecutive
-        failures, and `InvalidInputError` unless the function returns one value per conversation.
+        failures, and `InvalidInputError` if the function does not return one value per
+        conversation.
         """
         places = range(len(self.lists[0]))
         if _is_coroutine_function(self.function):
@@ -104,7 +105,7 @@ class Calling:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _report(self, at: int, said: Any) -> None:
-        """Report the result of a conversation, unless the failure affects all of them."""
+        """Report the result of a conversation, unless it is a failure that affects all of them."""
         if not isinstance(said, BaseException) or isinstance(said, NothingToSay):
             self.n_failed_in_a_row = 0
             self.finish(at, said)
@@ -129,7 +130,7 @@ class Calling:
         return str(getattr(self.function, "__qualname__", type(self.function).__name__))
 
     def _checked(self, said: Any, n: int) -> list[Any]:
-        """Return one value per conversation; raise if the number differs."""
+        """Check that there is one value per conversation, and return the values."""
         if isinstance(said, str) or not isinstance(said, Sequence):
             try:
                 said = [] if isinstance(said, str) else list(said)

@@ -1,4 +1,4 @@
-"""Default display of a unit: requests, answers, verdicts."""
+"""Default display of a unit: requests, answers and verdicts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +19,7 @@ _TOO_LONG = Facts((("too long", "to be shown in full"),))
 
 
 class UnknownKind(Shown):
-    """Kind that is not installed."""
+    """Kind of evaluation that is not installed."""
 
     @classmethod
     def show(cls, unit: StoredUnit) -> Sequence[Block]:
@@ -32,7 +32,7 @@ class UnknownKind(Shown):
 
 
 def default_blocks(unit: StoredUnit) -> list[Block]:
-    """Return the input, answers, reference and verdicts of a unit of any kind.
+    """Return blocks with the input, answers, reference and verdicts of a unit of any kind.
 
     JSON lists and objects of plain values are shown as tables.
     """
@@ -55,12 +55,12 @@ def default_blocks(unit: StoredUnit) -> list[Block]:
 
 
 def asked_of(unit: StoredUnit) -> list[StoredRequest]:
-    """Return the requests to the system, without those to judges."""
+    """Return the requests to the evaluated system, without those to judges."""
     return [request for request in unit.requests if request.judge is None]
 
 
 def input_blocks(unit: StoredUnit, title: str) -> list[Block]:
-    """Return the input of a unit, unless it is part of a prompt."""
+    """Return a block with the input of a unit, unless a prompt contains it."""
     try:
         text = unit.input
     except ArtifactError as error:  # requests and answers can still be shown
@@ -80,7 +80,7 @@ def _sent(unit: StoredUnit) -> list[str]:
 
 
 def prompt_blocks(outcome: JobResult) -> list[Block]:
-    """Return a prompt as sent, and as rendered by the model if that differs."""
+    """Return blocks with a prompt as sent and, if different, as rendered by the model."""
     prompt = outcome.job.request.prompt
     shown = getattr(outcome.response, "prompt", "")
     blocks: list[Block]
@@ -99,10 +99,10 @@ def prompt_blocks(outcome: JobResult) -> list[Block]:
 
 
 def request_group(request: StoredRequest, title: str = "") -> Group:
-    """Return one request and its answer.
+    """Return a group of blocks with a request and its answer.
 
-    It has the prompt, facts, the answer and the error. The title is by default the step of the
-    request.
+    The group contains the prompt, facts, the answer and the error. By default, the title is the
+    step of the request.
     """
     outcome = request.outcome
     if outcome is None:
@@ -120,7 +120,7 @@ def request_group(request: StoredRequest, title: str = "") -> Group:
 
 
 def verdicts(unit: StoredUnit) -> list[Block]:
-    """Return the verdicts of judges on a unit; their prompts are collapsed."""
+    """Return blocks with the verdicts of judges on a unit; their prompts are collapsed."""
     found = []
     for request in unit.requests:
         if request.judge is None:
@@ -140,7 +140,7 @@ def _is_said(block: Block) -> bool:
 
 
 def hidden_requests(unit: StoredUnit) -> list[Block]:
-    """Return a note on the number of hidden requests, if there are any."""
+    """Return a note on the number of hidden requests, if any."""
     n = unit.n_requests - len(unit.requests)
     return [Note(f"{n:,} more requests are in responses.parquet.")] if n > 0 else []
 
@@ -161,7 +161,7 @@ def _errors(outcome: JobResult) -> list[Block]:
 def facts_of(
     outcome: JobResult, extra: Iterable[tuple[str, str]] = (), *, ended: bool = True
 ) -> list[Block]:
-    """Return the known facts of an answer and its request."""
+    """Return the known facts about an answer and its request."""
     told: dict[str, Any] = {}
     if outcome.response is not None:
         told["ended by"] = getattr(outcome.response, "finish_reason", None) if ended else None
@@ -187,7 +187,7 @@ def facts_of(
 
 
 def _given(outcome: JobResult) -> list[Block]:
-    """Return the request; for a function, its input."""
+    """Return blocks with the request or, for a function, its input."""
     prompt = outcome.job.request.prompt
     read = _json(prompt) if isinstance(prompt, str) else None
     if isinstance(read, str):
@@ -196,7 +196,7 @@ def _given(outcome: JobResult) -> list[Block]:
 
 
 def _answer(text: str) -> Block:
-    """Return an answer: lists and tables of plain values as a table, others as strings."""
+    """Return an answer as a table if it is a list or table of plain values, else as text."""
     read = _json(text)
     if isinstance(read, str):
         return Text(read, "Answer", "answer")

@@ -1,4 +1,4 @@
-"""Units of an evaluation, and the table that stores them."""
+"""Units of an evaluation, and the table in which they are stored."""
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,11 +19,11 @@ from eval_toolkit.scorecards.records import unit_starts
 
 UNITS = "units.parquet"
 MAX_CHARS = 20_000
-"""Maximum number of characters stored of an input or reference."""
+"""Maximum number of characters of a stored input or reference."""
 _MARGIN = 4_000
-"""Number of additional characters searched, so a secret at the cut is recognised."""
+"""Number of additional characters searched, so that a secret at the cut is recognised."""
 WHO = ("slice", "unit_id", "content_hash", "group")
-"""Columns that are also in the records, in addition to parts."""
+"""Columns that the records also contain, in addition to parts."""
 WHAT = ("row", "input", "digest", "reference")
 
 Array = NDArray[Any]
@@ -31,28 +31,29 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """Item of an evaluation: a row, a benchmark sample, a seed prompt or a query.
+    """Item to evaluate: a row, a benchmark sample, a seed prompt or a query.
 
     Parameters
     ----------
     id : str
         Unique id.
     content_hash : str, optional
-        Hash of input and reference; by default computed from them.
+        Hash of input and reference; by default, it is computed from them.
     group : str, optional
-        Group of the unit; units of a group are resampled together. By default a group of its own.
+        Group of the unit; the units of a group are resampled together. By default, the unit forms
+        its own group.
     parts : mapping of str to str, optional
         Parts of the unit by name, such as ``{"language": "de"}``.
     input : object, optional
-        Input, as JSON types.
+        Input, a JSON value.
     reference : object, optional
-        Reference, as JSON types.
+        Reference, a JSON value.
     more : mapping of str to (str, int, float or None), optional
-        Additional columns in the table of units.
+        Additional columns of the table of units.
     slice : str, optional
-        Slice of the unit; by default every slice with a record of it.
+        Slice of the unit; by default, every slice with a record of the unit.
     row : int, optional
-        Position in the data, from 0; by default the index of the unit.
+        Position in the data, counted from 0; by default, the index of the unit.
 
     Examples
     --------
@@ -79,10 +80,10 @@ class Unit:
 def units_table(
     records: Mapping[tuple[str, str], Records] | None, units: Iterable[Unit] = ()
 ) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Return the columns of ``units.parquet``, and their entry in the manifest.
+    """Return the columns of ``units.parquet`` and their entry in the manifest.
 
-    Records determine the units, with hash, group and parts; ``units`` adds their content. The table
-    therefore contains the evaluated units, even if a run was stopped early.
+    The records determine the units and their hash, group and parts; ``units`` adds their content.
+    The table therefore contains only evaluated units, even if the run was stopped early.
 
     Secrets in inputs and references are redacted, and strings are truncated to `MAX_CHARS`
     characters. Units without a record are omitted unless they have a slice, such as rows used for
@@ -117,7 +118,9 @@ def units_table(
     }
     for name in dict.fromkeys(name for unit in given for name in unit.more):
         if name.lower() in map(str.lower, (*columns, *what)):
-            raise InvalidInputError(f"units have a column {name!r} already; choose another name")
+            raise InvalidInputError(
+                f"the table of units already has a column {name!r}; choose another name"
+            )
         what[name] = [None if unit is None else unit.more.get(name) for unit in asked]
     columns |= {
         name: typed_column(values)
@@ -131,7 +134,7 @@ def units_table(
 def _of_records(
     records: Mapping[tuple[str, str], Records],
 ) -> tuple[dict[str, Array], dict[str, str]]:
-    """Return information about units found in records, and the stored names of parts."""
+    """Return the units found in records, and the stored names of parts."""
     found: dict[str, list[Array]] = {name: [] for name in WHO}
     sides: list[tuple[str, dict[str, Array]]] = []
     for slice_name, scorer in sorted(records):
@@ -161,7 +164,7 @@ def _of_records(
 
 
 def _first_of_each(records: Records) -> dict[str, Array]:
-    """Return the columns of units; a group that consists of the unit itself is None.
+    """Return columns with one row per unit; a group that is just the unit itself is None.
 
     Parts that differ between the attempts at a unit, such as fold numbers, are omitted.
     """
@@ -187,7 +190,7 @@ def _first_of_each(records: Records) -> dict[str, Array]:
 def _matched(
     who: Mapping[str, Array], parts: Mapping[str, str], given: Sequence[Unit]
 ) -> tuple[dict[str, Array], list[Unit | None]]:
-    """Return the stored information and the given unit for each row, in order."""
+    """Match records with units; return the columns and the unit of each row, in order."""
     columns = {name: column.tolist() for name, column in who.items()}
     left = {
         key: at for at, key in enumerate(zip(columns["slice"], columns["unit_id"], strict=True))
@@ -219,7 +222,7 @@ def _order(columns: Mapping[str, Iterable[Any]]) -> list[int]:
 
 
 def typed_column(values: Sequence[Any]) -> Array:
-    """Return a column of integers, floats, or strings with None for missing values.
+    """Convert values to a column of integers, floats, or strings with None for missing values.
 
     Examples
     --------
@@ -234,7 +237,7 @@ def typed_column(values: Sequence[Any]) -> Array:
 
 
 def shown_input(value: Any, names: Sequence[str] = ()) -> str | None:
-    """Return an input for display: strings unchanged, several features as "name: value".
+    """Format an input for display: strings unchanged, several features as "name: value".
 
     ``names`` are the names of the features. Values other than strings, numbers and lists become
     JSON.
@@ -255,7 +258,7 @@ def shown_input(value: Any, names: Sequence[str] = ()) -> str | None:
 
 
 def kept_text(text: str) -> str:
-    """Return a string for storage: encodable, without secrets, truncated.
+    """Prepare a string for storage: make it encodable, redact secrets, and truncate it.
 
     Examples
     --------

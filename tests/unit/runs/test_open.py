@@ -85,7 +85,7 @@ def test_what_is_not_a_run_is_left_alone(tmp_path: Path) -> None:
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
     with (
-        pytest.raises(ArtifactError, match="is a file; a run needs a folder"),
+        pytest.raises(ArtifactError, match="is a file; pass a folder for the run"),
         open_run(tmp_path / "manifest.json", manifest=HEAD),
     ):
         pass

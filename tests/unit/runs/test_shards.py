@@ -384,7 +384,7 @@ ODD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "no whole": (lambda told: told.pop("shard"), "is not a shard of a run"),
     "whole": (lambda told: told.update(shard=7), "shard: is 7; it must be object"),
     "notes": (lambda told: told["shard"].update(notes=3), "notes: is 3; it must be array"),
-    "others": (lambda told: told["shard"].update(item_set_hash="0"), "contains other items"),
+    "others": (lambda told: told["shard"].update(item_set_hash="0"), "its units differ from those"),
     "number": (lambda told: told["config"].update(shard="1/2"), "is shard 1/2, like"),
     "seconds": (lambda told: told.update(wall_clock_seconds="x"), "wall_clock_seconds"),
     "units": (lambda told: told.update(units={"n_cut": "x"}), "units"),
@@ -487,7 +487,7 @@ def test_a_kind_that_asks_about_all_units_is_refused(tmp_path: Path) -> None:
         def share(self, shard: Shard) -> "Greedy":
             return self
 
-    with pytest.raises(InvalidInputError, match="'halving' evaluates units that are not in it"):
+    with pytest.raises(InvalidInputError, match="'halving' evaluates units outside the shard"):
         drive(Greedy(), tmp_path / "run", name="halves", shard="1/2")
 
 

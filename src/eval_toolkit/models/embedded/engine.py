@@ -77,8 +77,7 @@ class Engine:
         return min(self.context_length or network.context_length, network.context_length)
 
     def _prompt(self, request: Request) -> tuple[str, list[int], str]:
-        """Return a prompt's text, its ids (at least one), and its text after the last control
-        token."""
+        """Return a prompt's text, its ids (at least one), and the text after its control tokens."""
         tokenizer, chat = self.weights.tokenizer, self.weights.chat
         if isinstance(request.prompt, str):
             text = tail = request.prompt

@@ -168,8 +168,7 @@ class Scoring:
     def _foretold(
         self, hidden: Float32Array, which: NDArray[np.intp], targets: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Return the log-probability of each target at column ``which``, and whether it is
-        greedy."""
+        """Return the log-probability of each target, and whether it is the most likely token."""
         logprobs = np.empty(len(targets))
         greedy = np.empty(len(targets), dtype=bool)
         for start in range(0, hidden.shape[1], _COLUMNS):

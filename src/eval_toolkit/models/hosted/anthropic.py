@@ -213,6 +213,6 @@ class _MessageEvents:
 
     def whole(self) -> Streamed:
         if not self._ended:
-            raise garbled("the stream ended without an end event")
+            raise garbled("no end event; the stream stopped early")
         self._whole["content"] = [block for _, block in sorted(self._blocks.items())]
         return self._whole

@@ -227,7 +227,7 @@ class _ContentEvents:
     def whole(self) -> Streamed:
         blocked = (self._whole.get("promptFeedback") or {}).get("blockReason")
         if not blocked and not self._candidate.get("finishReason"):
-            raise garbled("the stream ended without an end event")
+            raise garbled("no end event; the stream stopped early")
         if self._candidate:
             content = {"role": "model", "parts": self._parts}
             told = {"content": content, "logprobsResult": self._logprobs}

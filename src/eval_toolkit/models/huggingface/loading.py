@@ -96,8 +96,7 @@ class LoadOptions:
         return "mps" if torch.backends.mps.is_available() else "cpu"
 
     def resolved_dtype(self, source: Source, *, trust_remote_code: bool) -> str:
-        """Return the data type; "auto" is the type of the weights on a GPU, and float32 on a
-        CPU."""
+        """Return the data type; "auto" uses the type of the weights on a GPU, float32 on a CPU."""
         if self.dtype != "auto":
             return self.dtype
         if self.resolved_device().partition(":")[0] == "cpu" and self.device_map is None:

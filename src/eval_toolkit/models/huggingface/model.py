@@ -307,8 +307,9 @@ def _load_options(device: str, dtype: str, options: _Options, *, loads: bool) ->
     named = ("attention", "quantization", "device_map")
     given = next((name for name in named if options.get(name) is not None), None)
     if given and not loads:
-        raise InvalidInputError(f"`{given}` applies only when weights are loaded; omit it when "
-        f"passing `model`")
+        raise InvalidInputError(
+            f"`{given}` applies only when weights are loaded; omit it when passing `model`"
+        )
     quantization = options["quantization"]
     if isinstance(quantization, str):
         validation.choice(quantization, "quantization", ("int8", "int4"))

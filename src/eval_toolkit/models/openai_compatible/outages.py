@@ -1,4 +1,4 @@
-"""Outages: one request at a time probes an unavailable server until it answers."""
+"""Server outages: one request at a time probes an unavailable server until it responds."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ _LONGEST_WAIT_S = 30.0
 
 
 class Outage:
-    """Outage of a server; it ends with any answer or when the patience runs out."""
+    """Outage of a server, which ends when the server responds or the patience is exhausted."""
 
     def __init__(self, patience: Patience) -> None:
         self.over = False
@@ -28,7 +28,7 @@ class Outage:
         patience.tell(self._told)
 
     async def wait(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Wait for the outage to end or for this request's turn to probe, then send it."""
+        """Wait until the outage ends or it is this request's turn to probe, then send it."""
         async with self._turn:
             if not self.over:
                 left = self._since + self._patience.seconds - _now()
@@ -56,7 +56,7 @@ class Outage:
         return found
 
     def end(self) -> None:
-        """End the outage and release all requests."""
+        """End the outage and release all waiting requests."""
         if not self.over:
             self.over = True
             self._patience.tell(None)

@@ -1,4 +1,4 @@
-"""Answers with their samples, the input of graders."""
+"""Answers with their samples, which graders take as input."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
@@ -18,7 +18,7 @@ from eval_toolkit.models.responses.raw import RawLoglikelihood, Scored
 
 
 class _Answered(Fields):
-    """Common fields of answers with samples."""
+    """Fields shared by answers with samples."""
 
     __slots__ = ()
     ground_truth: str | tuple[str, ...] | None
@@ -35,7 +35,7 @@ def _truth(given: Any) -> str | tuple[str, ...] | None:
 
 
 class Completion(_Answered):
-    """Sample with the model's answer, the input of completion graders.
+    """Sample with the generated answer of a model, the input of completion graders.
 
     Parameters
     ----------
@@ -50,22 +50,22 @@ class Completion(_Answered):
     messages : sequence of Message, optional
         Conversation including the reply.
     raw_completion : str, optional
-        Answer before post-processing; by default ``completion``.
+        Answer before post-processing; by default, ``completion``.
     attempt : int
-        Number of the attempt at the unit.
+        Index of the attempt at the unit.
     prompt : str
-        Prompt as sent.
+        Prompt as sent to the model.
     prompt_tokens, completion_tokens : int, optional
         Numbers of tokens; also named ``prompt_sequence_positions`` and
         ``raw_completion_sequence_positions``.
     finish_reason : str, optional
         As in `RawCompletion`.
     context : object
-        Additional context from the task for graders.
+        Additional context that the task provides for graders.
     usage : Usage
-        Resources used.
+        Tokens, cost and latency.
     error : ErrorInfo, optional
-        Reason why there is no answer; graders are then not called.
+        Reason why there is no answer; in that case, graders are not called.
     reasoning : str
         Reasoning of the model, which is not part of the answer.
     cut_off : bool, default False
@@ -180,7 +180,7 @@ class Completion(_Answered):
 
     @property
     def sanitized_completion(self) -> str:
-        """The answer with ``<|…|>`` broken up, so it is not parsed as a control token."""
+        """Answer in which ``<|…|>`` is broken up, so that it is not parsed as a control token."""
         return self.completion.replace("<|", "< |").replace("|>", "| >")
 
 
@@ -277,7 +277,7 @@ class Loglikelihood(_Answered, Scored):
 
     @property
     def margin(self) -> float | None:
-        """Margin between the most likely choice and the next; None for a single choice."""
+        """Difference in log-likelihood between the two most likely choices; None for one choice."""
         if len(self._numbers) < 2:
             return None
         first, second = sorted(self._numbers, reverse=True)[:2]

@@ -1,4 +1,4 @@
-"""Counts of requests and their usage."""
+"""Counts of requests, and their usage."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ def cut_answers(outcomes: Iterable[JobResult]) -> dict[str, int]:
 
 
 def cut_notes(cut: Mapping[str, int], total: int) -> list[str]:
-    """Return a note on truncated answers, if there are more than 1 %.
+    """Return a note on truncated answers if there are more than 1 %.
 
     Examples
     --------
@@ -59,12 +59,12 @@ def cut_notes(cut: Mapping[str, int], total: int) -> list[str]:
 
 
 def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dict[str, Any]:
-    """Return the numbers of sent, reused, cached and failed requests, and their usage.
+    """Count sent, reused, cached and failed requests, and add up their usage.
 
-    Tokens are those of `Usage`. ``usage`` counts all answers, and ``usage_now`` those requested in this run; without prices
-    their ``cost`` is None. If there are any, both have ``cached_tokens``, which are part of
-    ``prompt_tokens``, and ``reasoning_tokens`` (between ``tags`` or as the server counts them), which
-    are part of ``completion_tokens``.
+    Tokens are counted as in `Usage`. ``usage`` covers all answers, and ``usage_now`` those
+    requested in this run; without prices, their ``cost`` is None. If there are any, both include
+    ``cached_tokens``, which are part of ``prompt_tokens``, and ``reasoning_tokens`` (between
+    ``tags`` or as counted by the server), which are part of ``completion_tokens``.
 
     Examples
     --------

@@ -36,7 +36,7 @@ _JSON_PROMPT = "prompt_is_json"
 
 
 def to_columns(outcomes: Iterable[JobResult]) -> dict[str, NDArray[Any]]:
-    """Return outcomes as columns, one row per job.
+    """Convert outcomes to columns with one row per job.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def to_columns(outcomes: Iterable[JobResult]) -> dict[str, NDArray[Any]]:
 
 
 def read_entries(columns: Mapping[str, Any]) -> dict[Key, Entry]:
-    """Return the finished requests in stored columns, for `run_jobs`.
+    """Read the finished requests from stored columns, to pass to `run_jobs`.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def read_entries(columns: Mapping[str, Any]) -> dict[Key, Entry]:
 
 
 def read_outcomes(columns: Mapping[str, Any]) -> list[JobResult]:
-    """Return the outcomes in stored columns, with their requests.
+    """Read the outcomes and their requests from stored columns.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def read_outcomes(columns: Mapping[str, Any]) -> list[JobResult]:
     Returns
     -------
     list of JobResult
-        Outcomes equal to the stored ones, in the same order; answers count as reused.
+        Outcomes equal to the stored ones, in the same order; their answers count as reused.
 
     Raises
     ------

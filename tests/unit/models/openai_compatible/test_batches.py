@@ -99,7 +99,7 @@ def test_final_failures_are_outcomes_that_another_run_asks_again(tmp_path: Path)
     ("end", "words", "n"),
     [
         ({"status": "expired"}, "", 1),
-        ({"status": "cancelled"}, "the batch batch-1 is cancelled: without a reason", 1),
+        ({"status": "cancelled"}, "the batch batch-1 is cancelled: no reason given", 1),
         (
             {
                 "status": "failed",

@@ -34,7 +34,7 @@ def ask(server: FaultServer, text: str = "What is 2 + 3?", **options: Any) -> Ra
     ("options", "words"),
     [
         ({"model": " "}, "`model` is ' '"),
-        ({"base_url": "localhost:8000"}, "must look like 'http://localhost:8000/v1'"),
+        ({"base_url": "localhost:8000"}, "must be a URL such as 'http://localhost:8000/v1'"),
         ({"base_url": "ftp://host/v1"}, "must look like"),
         ({"base_url": ""}, "must look like"),
         ({"base_url": "http://[::1/v1"}, "must look like"),
