@@ -128,7 +128,7 @@ class TernaryScore(_WithDontKnow):
         Gain for a correct choice and penalty for a wrong one; lc >= lw >= 0 and lc > 0.
     idk : str, optional
         The "don't know" choice, ignoring case and surrounding whitespace; the last choice by
-        default. If it is the correct choice, it counts as correct.
+        default. If this choice is the correct one, selecting it counts as correct.
     normalise : {"none", "bytes", "characters", "tokens"}, default "none"
         Length by which each log-likelihood is divided before the comparison.
 

@@ -97,11 +97,11 @@ class CodeTests:
     memory_mb : int, default 1024
         Address space limit per program in MB.
     packages : bool, default False
-        Whether programs may import installed packages; by default only the standard library, so
-        results do not depend on the machine.
+        Whether programs may import installed packages; by default, only the standard library, so
+        that results do not depend on the machine.
     indented : bool, default False
         Whether a continuation of the prompt that does not start with a space is given the
-        indentation of the prompt's last line, since some servers strip it. By default it is a
+        indentation of the prompt's last line, since some servers strip it. By default, it is a
         syntax error, as in the original HumanEval.
     name : str, default "code_pass"
         Name of the first column and prefix of the others.

@@ -55,7 +55,7 @@ def read_prompt(encoder: ChatEncoder, request: Request) -> tuple[str, list[int]]
 
 
 def prompt_ids(encoder: Encoder, text: str, messages: Sequence[Message] = ()) -> list[int]:
-    """Return the token ids of a text or of messages rendered as ``text``; there is at least one."""
+    """Return the token ids (at least one) of a text, or of messages rendered as ``text``."""
     spoken = [
         message.content
         for message in messages

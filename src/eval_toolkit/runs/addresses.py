@@ -1,11 +1,11 @@
 """Addresses of cells: ``metric @ part / system``, as in ``roc_auc @ language=de / guard``.
 
-Part and system may be omitted if there is no ambiguity; the part then defaults to the whole. Spaces
-around ``@`` and the slash are optional. An ``@`` that is not followed by a part belongs to the
-metric (``f1@0.5``, ``exact_match_pass@4``), and so does ``@fpr=`` without spaces around the sign
-(``recall@fpr=0.01``, whereas ``recall @ fpr=0.01`` refers to a part by the column fpr). Everything
-after the slash belongs to the system (``org/model``). A metric that contains a slash, and any other
-ambiguous name, is written as a JSON string.
+Part and system may be omitted if there is no ambiguity; the part then defaults to the whole slice.
+Spaces around ``@`` and the slash are optional. An ``@`` that is not followed by a part belongs to
+the metric (``f1@0.5``, ``exact_match_pass@4``), and so does ``@fpr=`` without spaces around the
+sign (``recall@fpr=0.01``, whereas ``recall @ fpr=0.01`` refers to a part by the column fpr).
+Everything after the slash belongs to the system (``org/model``). A metric that contains a slash,
+and any other ambiguous name, is written as a JSON string.
 """
 
 import json
@@ -36,7 +36,7 @@ class Address:
 
     metric: str
     part: Mapping[str, str] | None = None
-    """Values that define the part; empty for the whole, None if not specified."""
+    """Values that define the part; empty for the whole slice, None if not specified."""
     system: str | None = None
     """Scorer, model or target; None if not specified."""
 

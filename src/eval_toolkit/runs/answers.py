@@ -378,7 +378,7 @@ def _correct(
 
 
 def _best(values: Sequence[Any], up: bool) -> float | None:
-    """Return the best possible grade: 1 or 0 for shares, else the best one that occurs."""
+    """Return the best possible grade: 1 or 0 for shares, else the best value that occurs."""
     known = [float(one) for one in values if one is not None]
     if known and min(known) >= 0.0 and max(known) <= 1.0:
         return 1.0 if up else 0.0

@@ -1,6 +1,6 @@
 """Conversion of results written by eval-toolkit 1 to the current format.
 
-Only this module knows these formats:
+These formats are handled only in this module:
 
 - ``by_slice["language=de"]`` next to ``by_slice["all"]``: rows scored by a column of a file, and
   rows imported with parts; ``config["by"]`` lists the columns. ``score RUN --by`` printed

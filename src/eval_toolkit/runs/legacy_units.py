@@ -1,6 +1,6 @@
 """Units of runs without ``units.parquet``, read from up to three tables.
 
-Only this module knows these tables:
+These tables are handled only in this module:
 
 - ``inputs.parquet`` (slice, row, unit_id, text, digest): inputs of rows and samples; early versions
   have no digest.

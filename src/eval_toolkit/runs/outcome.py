@@ -76,7 +76,7 @@ class Outcome(Displayed):
     counts: Mapping[str, int] = field(default_factory=dict)
     """Kind-specific counts, such as samples, seeds or rollouts."""
     n_requests: int = 0
-    """Number of requests for attempts, whatever the source of the answer; excludes judges."""
+    """Number of requests for attempts, answered by any source; excludes requests to judges."""
     n_asked: int = 0
     """Number of requests sent to a model in this call."""
     n_reused: int = 0

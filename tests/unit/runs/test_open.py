@@ -105,6 +105,6 @@ def test_an_altered_table_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../out.parquet", "records.parquet", "responses.csv"])
 def test_names_of_tables(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InvalidInputError, match=r"must be a \.parquet file's name"):
+    with pytest.raises(InvalidInputError, match=r"must be the name of a \.parquet file"):
         write_run(tmp_path / "r", results=RESULTS, manifest=HEAD, tables={name: TABLE})
     assert not (tmp_path / "r").exists()

@@ -342,7 +342,7 @@ def other_runs() -> dict[str, tuple[Callable[[Path], Any], str]]:
     model, rows = ScriptedModel(said), sums()
     other = [{**row, "question": row["question"].replace("+", "plus")} for row in rows]
     return {
-        "doubled": (quiz(shard="1/2"), r"is shard 1/2, like .*; pass each shard once"),
+        "doubled": (quiz(shard="1/2"), r"is shard 1/2, and so is .*; pass each shard once"),
         "another n": (quiz(shard="2/3"), r"is shard 2/3, but .* is 1/2; pass shards of one run"),
         "whole": (quiz(shard=None), r"is not a shard of a run; run it with --shard i/n"),
         "limit": (quiz(limit=3), r"has config\.limit = 3, but .* has null"),
@@ -385,7 +385,7 @@ ODD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "whole": (lambda told: told.update(shard=7), "shard: is 7; it must be object"),
     "notes": (lambda told: told["shard"].update(notes=3), "notes: is 3; it must be array"),
     "others": (lambda told: told["shard"].update(item_set_hash="0"), "its units differ from those"),
-    "number": (lambda told: told["config"].update(shard="1/2"), "is shard 1/2, like"),
+    "number": (lambda told: told["config"].update(shard="1/2"), "is shard 1/2, and so is"),
     "seconds": (lambda told: told.update(wall_clock_seconds="x"), "wall_clock_seconds"),
     "units": (lambda told: told.update(units={"n_cut": "x"}), "units"),
 }

@@ -17,7 +17,7 @@ from eval_toolkit.models.responses import Completion
 
 @dataclass(frozen=True, slots=True)
 class RegexMatch:
-    r"""Whether the match of a pattern is one of the references.
+    r"""Whether the match of a pattern equals one of the references.
 
     Parameters
     ----------

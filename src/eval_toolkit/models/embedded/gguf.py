@@ -263,7 +263,7 @@ def read_gguf(path: str | Path) -> GGUFFile:
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:
-    """Read only the metadata, whatever the tensor types. Raises the exceptions of `read_gguf`."""
+    """Read only the metadata; unsupported tensor types are ignored. Raises like `read_gguf`."""
     return _begun(Path(path))[-1]
 
 

@@ -25,7 +25,7 @@ _HELD = 8192
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Nonempty context and nonempty continuations, as token ids."""
+    """Non-empty context and non-empty continuations, as token ids."""
 
     context: Sequence[int]
     branches: Sequence[Sequence[int]]

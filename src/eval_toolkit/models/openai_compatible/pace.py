@@ -10,7 +10,7 @@ _RAMP_S = 3.0
 _SURE = 100
 """Number of accepted requests per refusal that probing for a higher rate may provoke."""
 _LONGEST_S = 10.0
-"""Maximum initial interval between requests, whatever delay the server requests."""
+"""Maximum initial interval between requests, regardless of the delay the server requests."""
 _SLOWEST = 1.0 / 60.0
 """Minimum rate in requests per second, unless the server requests a longer delay."""
 _RESERVE = 0.1
@@ -26,9 +26,9 @@ class Pace:
 
     The server is modelled as a token bucket, which is empty at a refusal. The number of requests
     accepted since the previous refusal, divided by the elapsed time, is thus the rate at which the
-    bucket fills (or more, if it was full in between). Requests then start at this rate plus a
-    quarter of the refused excess. The rate grows with each request, eventually so slowly that about
-    one in `_SURE` requests is refused.
+    bucket fills, or a lower bound if it was full in between. Requests then start at this rate plus
+    a quarter of the refused excess. The rate grows with each request, eventually so slowly that
+    about one in `_SURE` requests is refused.
 
     Some servers refuse requests at any rate, for example because other clients share their quota.
     If lower rates are refused as often as higher ones, the rate grows until refusals become more
