@@ -111,13 +111,13 @@ def with_answers(graders: Iterable[Grader]) -> list[Grader]:
     [['exact_match', 'exact_match_answer'], ['f1']]
     """
     given = list(graders)
-    made: list[Grader] = [
+    wrapped: list[Grader] = [
         WithAnswer(grader) if _has_answer(grader) and not isinstance(grader, WithAnswer) else grader
         for grader in given
     ]
-    if not any(isinstance(grader, WithAnswer) for grader in made):
+    if not any(isinstance(grader, WithAnswer) for grader in wrapped):
         names = ", ".join(grader.name for grader in given)
         raise InvalidInputError(
             f"maj@k needs a grader that extracts an answer, such as exact_match; got {names}"
         )
-    return made
+    return wrapped

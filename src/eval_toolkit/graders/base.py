@@ -134,8 +134,8 @@ def columns_of(grader: Any) -> Mapping[str, ColumnInfo]:
 
     Higher is better for the default column, except for names of known error metrics.
     """
-    told = getattr(grader, "columns", None)
-    if callable(told):
-        return dict(told())
+    columns = getattr(grader, "columns", None)
+    if callable(columns):
+        return dict(columns())
     up = known_direction(str(grader.name)) is not False
     return {grader.name: ColumnInfo(higher_is_better=up)}

@@ -107,10 +107,8 @@ class _WithDontKnow:
         """Return the positions of the "don't know" choices."""
         if self.idk is None:
             return {len(response.choices) - 1}
-        wanted = self.idk.strip().casefold()
-        found = {
-            at for at, text in enumerate(response.choices) if text.strip().casefold() == wanted
-        }
+        label = self.idk.strip().casefold()
+        found = {at for at, text in enumerate(response.choices) if text.strip().casefold() == label}
         if not found:
             raise InvalidInputError(
                 f"no choice is {self.idk!r}; set `idk` to the text of the don't-know choice"
@@ -169,7 +167,7 @@ class DistributionalCorrectnessScore(_WithDontKnow):
     Parameters
     ----------
     lc, lw, idk, normalise
-        As in `TernaryScore`.
+        See `TernaryScore`.
 
     Examples
     --------

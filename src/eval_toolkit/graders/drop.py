@@ -110,7 +110,7 @@ class Drop:
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
         """Return the best F1, and whether any answer matches exactly."""
         spans = _BETWEEN_SPANS.split(response.completion[:TEXT_LIMIT])
-        golds = [[_wanted(span) for span in answer] for answer in _answers(response)]
+        golds = [[_normalised_span(span) for span in answer] for answer in _answers(response)]
         text = {
             rules: [_normal(span, rules) for span in spans]
             for rules in {rules for gold in golds for rules, _ in gold}
@@ -135,7 +135,7 @@ def _answers(response: Completion) -> list[Sequence[str]]:
     return answers
 
 
-def _wanted(span: str) -> tuple[_Rules, str]:
+def _normalised_span(span: str) -> tuple[_Rules, str]:
     """Return the normalisation rules for a span along with the normalised span."""
     read = [(rules, _normal(span, rules)) for rules in _RULES]
     return next((one for one in read if one[1]), read[0])
@@ -179,18 +179,18 @@ def _f1(text: Mapping[_Rules, list[str]], gold: list[tuple[_Rules, str]]) -> flo
     from scipy.optimize import linear_sum_assignment
 
     mine = {rules: [set(span.split()) for span in spans] for rules, spans in text.items()}
-    wanted = [(rules, set(span.split())) for rules, span in gold]
+    targets = [(rules, set(span.split())) for rules, span in gold]
     scores = np.zeros((len(gold), len(next(iter(text.values())))))
-    for row, (rules, bag) in enumerate(wanted):
+    for row, (rules, bag) in enumerate(targets):
         must = {token for token in bag if _is_number(token)}
-        for column, said in enumerate(mine[rules]):
-            if not must or must & said:
-                scores[row, column] = _bag_f1(said, bag)
+        for column, tokens in enumerate(mine[rules]):
+            if not must or must & tokens:
+                scores[row, column] = _bag_f1(tokens, bag)
     total = scores[linear_sum_assignment(scores, maximize=True)].sum()
     return float(np.round(total / max(scores.shape), 2))
 
 
-def _bag_f1(said: set[str], wanted: set[str]) -> float:
-    if not said or not wanted:
-        return float(said == wanted)
-    return 2.0 * len(said & wanted) / (len(said) + len(wanted))
+def _bag_f1(tokens: set[str], target: set[str]) -> float:
+    if not tokens or not target:
+        return float(tokens == target)
+    return 2.0 * len(tokens & target) / (len(tokens) + len(target))

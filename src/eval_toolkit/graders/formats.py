@@ -119,16 +119,16 @@ def _one_sign(separator: str) -> str:
     return separator
 
 
-def _largest_table(text: str, wanted: str) -> _Table | None:
+def _largest_table(text: str, required: str) -> _Table | None:
     lines = text.splitlines()
     found = [
         table
-        for separator in dict.fromkeys((wanted, *_SEPARATORS))
+        for separator in dict.fromkeys((required, *_SEPARATORS))
         for table in _tables(lines, separator)
     ]
     return max(
         found,
-        key=lambda table: (table.n_lines, table.separator == wanted, table.n_columns),
+        key=lambda table: (table.n_lines, table.separator == required, table.n_columns),
         default=None,
     )
 
@@ -247,9 +247,9 @@ class Placeholders:
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
         """Return whether the response has enough placeholders, and how many it has."""
-        wanted = self.at_least
-        if wanted is None:
+        minimum = self.at_least
+        if minimum is None:
             n = context_value(response, "n")
-            wanted = 1 if n is None else integer(n, "n", low=1)
+            minimum = 1 if n is None else integer(n, "n", low=1)
         found = len(_PLACEHOLDER.findall(response.completion[:TEXT_LIMIT]))
-        return {self.name: float(found >= wanted), f"{self.name}_n": float(found)}
+        return {self.name: float(found >= minimum), f"{self.name}_n": float(found)}

@@ -229,7 +229,7 @@ def _equals(found: list[Any], response: Completion) -> float | Grade:
     if not truths:
         return Grade.skipped("the sample has no reference")
     try:
-        wanted = {_canonical(read_json(truth)) for truth in truths}
+        references = {_canonical(read_json(truth)) for truth in truths}
     except ValueError as error:
         return Grade.error(f"the reference is not JSON: {error}"[:300])
-    return float(bool(found) and _canonical(found[0]) in wanted)
+    return float(bool(found) and _canonical(found[0]) in references)

@@ -43,11 +43,11 @@ def require_detector(feature: str = "the language of a text") -> Any:
 def _identifier() -> Any:
     """Load py3langid's model once, restricted to the supported languages."""
     package = require_detector()
-    made = package.LanguageIdentifier.from_model_file(
+    identifier = package.LanguageIdentifier.from_model_file(
         package.MODEL_FILE, norm_probs=True, min_confidence=_LEAST_PROBABILITY
     )
-    made.set_languages(_ASKED)
-    return made
+    identifier.set_languages(_ASKED)
+    return identifier
 
 
 def _chinese(text: str) -> str:
@@ -119,8 +119,8 @@ def _known(language: Any) -> str:
     )
 
 
-def _same(found: str, wanted: str) -> bool:
-    return found == wanted or found.startswith(f"{wanted}-")
+def _same(found: str, required: str) -> bool:
+    return found == required or found.startswith(f"{required}-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +170,13 @@ class LanguageMatch:
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
         """Return whether the response is in the required language."""
-        wanted = self.language
-        if wanted is None:
-            wanted = _known(required_context_value(response, "language"))
+        required = self.language
+        if required is None:
+            required = _known(required_context_value(response, "language"))
         found = detect_language(response.completion)
         if found is None:
             return {self.name: Grade.skipped("the language of the response is unknown")}
-        return {self.name: float(_same(found, wanted))}
+        return {self.name: float(_same(found, required))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +222,10 @@ class LanguageConsistency:
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
         """Return whether both responses are in the same language."""
-        asked = detect_language(response.last_user_instruction)
-        if asked is None:
+        question = detect_language(response.last_user_instruction)
+        if question is None:
             return {self.name: Grade.skipped("the language of the question is unknown")}
         found = detect_language(response.raw_completion if self.raw else response.completion)
         if found is None:
             return {self.name: Grade.skipped("the language of the response is unknown")}
-        return {self.name: float(found == asked)}
+        return {self.name: float(found == question)}

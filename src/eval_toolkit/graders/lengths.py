@@ -219,10 +219,10 @@ class LengthControl:
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
         """Return whether the length is within the tolerance, and its deviation from the target."""
-        asked = _asked(references(response)[0])
-        kind = choice(str(asked.get("type")), "type", ("target", "min", "max"))
-        unit = choice(str(asked.get("unit")), "unit", tuple(_COUNTERS))
-        count = number(asked.get("count", ""), "count", low=0.0, include_low=False)
+        requirement = _requirement(references(response)[0])
+        kind = choice(str(requirement.get("type")), "type", ("target", "min", "max"))
+        unit = choice(str(requirement.get("unit")), "unit", tuple(_COUNTERS))
+        count = number(requirement.get("count", ""), "count", low=0.0, include_low=False)
         distance = (_COUNTERS[unit](response.completion) - count) / count
         if kind != "target":
             distance = max(distance, 0.0) if kind == "max" else min(distance, 0.0)
@@ -230,7 +230,7 @@ class LengthControl:
         return dict(zip(self.columns(), (float(kept), distance, abs(distance)), strict=True))
 
 
-def _asked(reference: str) -> Mapping[str, Any]:
+def _requirement(reference: str) -> Mapping[str, Any]:
     try:
         table = read_json(reference)
     except ValueError:

@@ -235,13 +235,13 @@ def named_grader(given: Any, options: Mapping[str, Any], *, origin: Origin) -> G
                 "an object with `name`, `version` and `grade(response)`"
             )
         return given
-    name, told = name_and_options(given)
+    name, inline = name_and_options(given)
     name = _SYNONYMS.get(name.lower(), name)
     preset = PRESETS.get(known_name("graders", name, _OURS) or "", {})
     found = load_plugin("graders", name, _OURS, origin=origin)
-    every = {**preset, **told, **options}
-    made: Grader = finish_plugin("graders", name, found, every, protocol=Grader, origin=origin)
-    return made
+    every = {**preset, **inline, **options}
+    grader: Grader = finish_plugin("graders", name, found, every, protocol=Grader, origin=origin)
+    return grader
 
 
 def check_named(given: Any, *, origin: Origin) -> None:
@@ -256,10 +256,10 @@ def check_named(given: Any, *, origin: Origin) -> None:
     >>> check_named("f1{normalise='plain'}", origin=read_from("task.toml"))
     """
     table = given if isinstance(given, Mapping) else {"grader": given}
-    name, told = name_and_options(str(table.get("grader", "")))
+    name, inline = name_and_options(str(table.get("grader", "")))
     if ":" in name:
         origin.refuse_import(name, f"the module {name.partition(':')[0]}")
-    origin.refuse_consent([table, told])
+    origin.refuse_consent([table, inline])
 
 
 def required_options(grader: Any) -> list[str]:

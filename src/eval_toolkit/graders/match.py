@@ -99,13 +99,13 @@ class Match:
 def _says(response: Completion) -> bool:
     """Return whether the response, or the answer stated in it, equals a reference."""
     text = response.completion
-    said = [text]
+    candidates = [text]
     for lead in _LEAD.finditer(text):
-        said[1:] = [text[lead.end() :].strip().partition("\n")[0]]
+        candidates[1:] = [text[lead.end() :].strip().partition("\n")[0]]
     for truth in references(response):
         # a reference such as "A" is more than an article
         rules = _PLAIN if _PLAIN.apply(truth) else _WITH_ARTICLES
-        if rules.apply(truth) in map(rules.apply, said):
+        if rules.apply(truth) in map(rules.apply, candidates):
             return True
     return False
 
@@ -114,13 +114,13 @@ def _chosen(response: Completion, options: list[str]) -> bool:
     """Return whether an answer names the correct choice by wording or by letter."""
     right = {_PLAIN.apply(truth) for truth in references(response)}
     plain = [_PLAIN.apply(one) for one in options]
-    said = _PLAIN.apply(response.completion)
-    if said in plain and len(said) > 1:
-        return said in right
+    answer = _PLAIN.apply(response.completion)
+    if answer in plain and len(answer) > 1:
+        return answer in right
     letter = find_letter(response.completion, len(options))
     if letter is not None:
         return plain[ord(letter) - ord("A")] in right
-    named = [one for one in plain if one and f" {one} " in f" {said} "]
+    named = [one for one in plain if one and f" {one} " in f" {answer} "]
     longest = [one for one in named if not any(one != other and one in other for other in named)]
     return len(longest) == 1 and longest[0] in right
 
@@ -139,14 +139,14 @@ def grader_of_item(name: str) -> Grader:
     from eval_toolkit.graders.judges.requests import judges_in
     from eval_toolkit.graders.loading import named_grader
 
-    made: Any = named_grader(name, {}, origin=_ORIGIN)
-    if judges_in([made]):
+    grader: Any = named_grader(name, {}, origin=_ORIGIN)
+    if judges_in([grader]):
         raise InvalidInputError(
             f"the field {GRADER_FIELD!r} names {name!r}, which needs a model; {_OF_RUN}"
         )
-    kinds = getattr(made, "response_types", COMPLETIONS)
+    kinds = getattr(grader, "response_types", COMPLETIONS)
     if not set(COMPLETIONS) & set(kinds):
         raise InvalidInputError(
             f"the field {GRADER_FIELD!r} names {name!r}, which does not grade strings"
         )
-    return made  # type: ignore[no-any-return]
+    return grader  # type: ignore[no-any-return]

@@ -43,10 +43,10 @@ def grader_of_version(name: str, version: str) -> Grader | None:
     if name not in PLAIN_GRADERS:
         return None
     try:
-        made = named_grader(name, _options(version), origin=read_from("manifest.json", "graders"))
+        grader = named_grader(name, _options(version), origin=read_from("manifest.json", "graders"))
     except (EvalToolkitError, ValueError, SyntaxError, RecursionError, MemoryError):
         return None
-    return made if (made.name, str(made.version)) == (name, version) else None
+    return grader if (grader.name, str(grader.version)) == (name, version) else None
 
 
 def _options(version: str) -> dict[str, Any]:
@@ -87,15 +87,15 @@ def stored_metrics(runs: Sequence[StoredRun]) -> list[MetricSpec]:
     >>> import tempfile
     >>> from eval_toolkit.runs import write_run
     >>> results = {"schema_version": "v1", "run_id": "r", "config": {}, "by_slice": {}}
-    >>> told = {"run_id": "r", "config": {"graders": {"chrf": "1+word_order=2", "f1": "2"}}}
-    >>> run = write_run(tempfile.mkdtemp() + "/r", results=results, manifest=told)
+    >>> manifest = {"run_id": "r", "config": {"graders": {"chrf": "1+word_order=2", "f1": "2"}}}
+    >>> run = write_run(tempfile.mkdtemp() + "/r", results=results, manifest=manifest)
     >>> [metric.name for metric in stored_metrics([run])]
     ['chrf_corpus']
     """
-    told = [_graders(run) for run in runs]
+    versions = [_graders(run) for run in runs]
     found: dict[str, MetricSpec] = {}
-    for name, version in (told[0] if told else {}).items():
-        if any(other.get(name) != version for other in told):
+    for name, version in (versions[0] if versions else {}).items():
+        if any(other.get(name) != version for other in versions):
             continue
         own = getattr(grader_of_version(name.partition("(")[0], str(version)), "metrics", None)
         found |= {spec.name: spec for spec in (own() if callable(own) else ())}

@@ -78,16 +78,16 @@ def corpus_bleu(sums: FloatArray) -> FloatArray:
     >>> corpus_bleu(np.array([[5.0, 5, 5, 4, 3, 2, 5, 4, 3, 2]])).round(6)
     array([100.])
     """
-    length, wanted = sums[:, 0], sums[:, 1]
+    length, reference_length = sums[:, 0], sums[:, 1]
     right, of = sums[:, 2 : 2 + _BLEU_ORDER], sums[:, 2 + _BLEU_ORDER :]
     scored = right.any(axis=1) & (of > 0).all(axis=1)
     none_right = right <= 0
     # The first order without matches counts half an n-gram, the next one a quarter …
     right = np.where(none_right, 0.5 ** none_right.cumsum(axis=1), right)
     mean = np.log(right / np.where(of > 0, of, 1.0)).mean(axis=1)
-    short = np.minimum(0.0, 1.0 - wanted / np.where(length > 0, length, 1.0))
+    short = np.minimum(0.0, 1.0 - reference_length / np.where(length > 0, length, 1.0))
     values = np.where(scored, 100.0 * np.exp(mean + short), 0.0)
-    return np.where(wanted > 0, values, np.nan)
+    return np.where(reference_length > 0, values, np.nan)
 
 
 @functools.lru_cache(maxsize=16)
@@ -98,11 +98,12 @@ def _bleu(tokenise: str, lowercase: bool) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Bleu:
-    """BLEU as computed by sacrebleu, from 0 to 100, per response and over the corpus.
+    """BLEU as computed by sacrebleu, from 0 to 100.
 
-    The corpus metric is named ``<name>_corpus``. Responses are scored with the n-gram orders for
-    which they are long enough (``effective_order``), the corpus with orders 1 to 4, both with "exp"
-    smoothing. All references of a response are used together.
+    The column ``<name>`` contains the score of each response; the metric ``<name>_corpus`` is the
+    score of the corpus. Responses are scored with the n-gram orders for which they are long enough
+    (``effective_order``), the corpus with orders 1 to 4, both with "exp" smoothing. All references
+    of a response are used together.
 
     Parameters
     ----------
@@ -203,8 +204,8 @@ def corpus_chrf(sums: FloatArray) -> FloatArray:
 class ChrF:
     """chrF2, from 0 to 100: character n-grams up to length 6 without whitespace, with β = 2.
 
-    Responses are scored one by one, and the corpus as ``<name>_corpus``. The best reference is
-    used.
+    The column ``<name>`` contains the score of each response; the metric ``<name>_corpus`` is the
+    score of the corpus. The best reference is used.
 
     Parameters
     ----------
@@ -290,10 +291,10 @@ def _apart(words: Iterable[str]) -> Iterable[str]:
 
 def _agreement(text: list[Counter[Hashable]], truth: list[Counter[Hashable]]) -> list[float]:
     counts: list[float] = []
-    for mine, wanted in zip(text, truth, strict=True):
+    for mine, target in zip(text, truth, strict=True):
         # If the reference is too short for an order, n-grams of the text are not counted.
-        said = mine.total() if wanted else 0
-        counts += [said, wanted.total(), (mine & wanted).total()]
+        total = mine.total() if target else 0
+        counts += [total, target.total(), (mine & target).total()]
     return counts
 
 
@@ -332,9 +333,9 @@ def _ter(case_sensitive: bool) -> Any:
 class Ter:
     """TER as computed by sacrebleu: edits and shifts per hundred reference words; lower is better.
 
-    Responses are scored one by one, and the corpus as ``<name>_corpus``. With several references,
-    the minimum number of edits is divided by the mean reference length. The score is skipped for
-    references without words.
+    The column ``<name>`` contains the score of each response; the metric ``<name>_corpus`` is the
+    score of the corpus. With several references, the minimum number of edits is divided by the mean
+    reference length. The score is skipped for references without words.
 
     Parameters
     ----------

@@ -165,7 +165,7 @@ class ResponseCache:
         Parameters
         ----------
         key, request
-            As in `get`.
+            See `get`.
         response : RawCompletion or RawLoglikelihood
             Answer without an error.
         model : str

@@ -30,7 +30,8 @@ _HOLDERS = ("content", "text", "output_text", "generated_text", "output", "answe
 """Keys and attributes that may contain the text of an answer."""
 _AT_ONCE = 16
 _WANTED = (
-    "a function from prompt to answer, an object with `invoke`, a transformers pipeline, or a name "
+    "a function that maps a prompt to an answer, an object with `invoke`, a transformers "
+    "pipeline, or a name "
     "such as 'openai:gpt-4o'"
 )
 
@@ -119,7 +120,7 @@ class CallableModel:
     Parameters
     ----------
     given, name, messages
-        As in `as_model`.
+        See `as_model`.
 
     Examples
     --------
@@ -134,7 +135,7 @@ class CallableModel:
         invoked = None if self._pipeline else getattr(given, "invoke", None)
         self._call: Callable[..., Any] = invoked if callable(invoked) else given
         if not callable(self._call):
-            raise InvalidTypeError(f"`model` is {_shown(given)}; it must be {_WANTED}")
+            raise InvalidTypeError(f"`model` is {_described(given)}; it must be {_WANTED}")
         self.name = name or _name_of(given)
         self._takes: tuple[str, ...] = ()
         chats = False
@@ -173,7 +174,7 @@ class CallableModel:
             return result
         text = _text_in(result)
         if text is None:
-            raise ModelError(f"{self.name} returned {_shown(result)}; it must return a string")
+            raise ModelError(f"{self.name} returned {_described(result)}; it must return a string")
         for stop in request.stop:  # like other models, end before the first stop string
             text = text.partition(stop)[0]
         n_prompt, n_answer = _tokens(result)
@@ -377,18 +378,18 @@ def _tokens(result: Any) -> tuple[int | None, int | None]:
         ("usage_metadata", ("input_tokens", "output_tokens")),
         ("usage", ("prompt_tokens", "completion_tokens")),
     ):
-        told = getattr(result, holder, None)
-        if told is None:
+        usage = getattr(result, holder, None)
+        if usage is None:
             continue
         get = (
-            told.get
-            if isinstance(told, Mapping)
-            else lambda name, told=told: getattr(told, name, None)
+            usage.get
+            if isinstance(usage, Mapping)
+            else lambda name, usage=usage: getattr(usage, name, None)
         )
         found = [get(name) for name in names]
         return tuple(n if type(n) is int and n >= 0 else None for n in found)  # type: ignore[return-value]
     return None, None
 
 
-def _shown(value: Any) -> str:
+def _described(value: Any) -> str:
     return f"{type(value).__name__} {value!r:.60}" if value is not None else "None"

@@ -19,16 +19,16 @@ def hub_quietly(*switches: Any) -> Iterator[str]:
     """
     client = require("huggingface_hub.constants", feature="the Hugging Face hub", extra="hf")
     host = urlsplit(client.ENDPOINT).hostname or ""
-    told = "" if _is_known(host) else f"{host} cannot be reached: "
+    prefix = "" if _is_known(host) else f"{host} cannot be reached: "
     places = (client, *switches)
     before = [place.HF_HUB_OFFLINE for place in places]
     logger = logging.getLogger("huggingface_hub")
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        for place in places if told else ():
+        for place in places if prefix else ():
             place.HF_HUB_OFFLINE = True
-        yield told
+        yield prefix
     finally:
         logger.setLevel(level)
         for place, value in zip(places, before, strict=True):

@@ -35,18 +35,20 @@ _TEXT = "scripted"
 """Kind of model whose name may contain an arbitrary string after the colon."""
 _TYPING_ERROR = 0.8
 _WHAT = {
-    "anthropic": "anthropic:NAME, at Anthropic; key in ANTHROPIC_API_KEY (extra llm)",
-    "azure": "azure:DEPLOYMENT{base_url='https://NAME.openai.azure.com'}; key in AZURE_OPENAI_API_KEY (extra llm)",
+    "anthropic": "anthropic:NAME, served by Anthropic; API key in ANTHROPIC_API_KEY (extra llm)",
+    "azure": "azure:DEPLOYMENT{base_url='https://NAME.openai.azure.com'}; API key in "
+    "AZURE_OPENAI_API_KEY (extra llm)",
     "bedrock": "bedrock:ID{region='us-east-1'}, signed with AWS credentials (extras llm, bedrock)",
     "embedded": "SmolLM2-135M-Instruct in numpy, without network access; download it with "
     "`eval-toolkit models fetch`",
-    "gemini": "gemini:NAME, at Google; key in GEMINI_API_KEY (extra llm)",
-    "hf": "hf:NAME or hf:FOLDER, through transformers (extra hf, and torch)",
-    "llamacpp": "llamacpp:FILE.gguf, through xllamacpp (extra llamacpp)",
-    "openai": "openai:NAME, at OpenAI or with --base-url at any compatible server (extra llm)",
+    "gemini": "gemini:NAME, served by Google; API key in GEMINI_API_KEY (extra llm)",
+    "hf": "hf:NAME or hf:FOLDER, run by transformers (extra hf, and torch)",
+    "llamacpp": "llamacpp:FILE.gguf, run by xllamacpp (extra llamacpp)",
+    "openai": "openai:NAME, served by OpenAI or, with --base-url, by any compatible server (extra "
+    "llm)",
     "scripted": "scripted:TEXT, which gives the same answer to every request, for tests",
-    "sglang": "sglang:NAME or sglang:FOLDER, by SGLang on one or more GPUs (extra sglang)",
-    "vllm": "vllm:NAME or vllm:FOLDER, by vLLM on one or more GPUs (extra vllm)",
+    "sglang": "sglang:NAME or sglang:FOLDER, run by SGLang on one or more GPUs (extra sglang)",
+    "vllm": "vllm:NAME or vllm:FOLDER, run by vLLM on one or more GPUs (extra vllm)",
 }
 
 
@@ -122,12 +124,12 @@ def named_model(name: str, options: Mapping[str, Any], *, origin: Origin) -> Mod
     >>> named_model("scripted:Paris", {}, origin=read_from("task.toml")).name
     'scripted'
     """
-    kind, which, told = model_spec(full_name(name))
+    kind, which, inline = model_spec(full_name(name))
     if which == "":
         raise InvalidInputError(f"model {name!r} lacks a name after the colon")
-    given = {**told, **options}
+    given = {**inline, **options}
     try:
-        made = load_plugin("models", kind, _OURS, origin=origin)
+        constructor = load_plugin("models", kind, _OURS, origin=origin)
     except PluginError as error:
         raise _unknown(name, error) from error
     if kind not in _OURS and (which or given):
@@ -135,7 +137,7 @@ def named_model(name: str, options: Mapping[str, Any], *, origin: Origin) -> Mod
     arguments = [which] if which else []
     try:
         model: Model = finish_plugin(
-            "models", name, made, given, protocol=Model, origin=origin, arguments=arguments
+            "models", name, constructor, given, protocol=Model, origin=origin, arguments=arguments
         )
     except InvalidInputError as error:
         if kind not in _WHAT or which or given:
@@ -154,9 +156,9 @@ def model_spec(name: str) -> tuple[str, str | None, dict[str, Any]]:
     >>> model_spec("openai:m{max_tries=3}"), model_spec("scripted:{a}")
     (('openai', 'm', {'max_tries': 3}), ('scripted', '{a}', {}))
     """
-    kind, which, told = read_spec("models", name, _OURS)
+    kind, which, options = read_spec("models", name, _OURS)
     if which is None or kind not in _OURS or kind == _TEXT or not which.rstrip().endswith("}"):
-        return kind, which, told
+        return kind, which, options
     which, own = name_and_options(which)
     return kind, which, own
 

@@ -174,10 +174,10 @@ class Spending:
 
     async def admit(self) -> None:
         """Wait until another request fits the limits; raise `ModelError` if none does."""
-        while said := self._exceeded():
+        while exceeded := self._exceeded():
             if not self._under_way:
                 raise ModelError(
-                    f"{said} {self.n_answers} answers; raise it to continue", kind="budget"
+                    f"{exceeded} {self.n_answers} answers; raise it to continue", kind="budget"
                 )
             await asyncio.sleep(_WAIT_S)
         self._under_way += 1

@@ -309,9 +309,9 @@ class JinjaTemplate:
         try:
             return render(self.text, given, "chat")
         except TemplateFailed as error:
-            said = {"template": "rejects the messages", "syntax": "is not valid Jinja"}
+            reasons = {"template": "rejects the messages", "syntax": "is not valid Jinja"}
             raise InvalidInputError(
-                f"the chat template {said.get(error.kind, 'fails')}: {error}"
+                f"the chat template {reasons.get(error.kind, 'fails')}: {error}"
             ) from error
 
 

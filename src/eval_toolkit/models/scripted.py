@@ -156,14 +156,14 @@ class ScriptedModel:
         return answer
 
     def _mapped_answer(self, answers: Mapping[Any, Any], request: Request) -> Any:
-        for key in (request.prompt, _last_said(request)):
+        for key in (request.prompt, _last_user_text(request)):
             if key in answers:
                 return answers[key]
         raise self._refusal(request, "there is no answer for this prompt; add it to `answers`")
 
     def _refusal(self, request: Request, why: str) -> ModelError:
-        asked = " ".join(_last_said(request).split())
-        return ModelError(f"{self.name} was queried with {asked[-60:]!r}: {why}", kind="other")
+        prompt = " ".join(_last_user_text(request).split())
+        return ModelError(f"{self.name} was queried with {prompt[-60:]!r}: {why}", kind="other")
 
     def _prompt_tokens(self, request: Request) -> int:
         if isinstance(request.prompt, str):
@@ -171,8 +171,8 @@ class ScriptedModel:
         return sum(self.count_tokens(message.content) for message in request.prompt)
 
 
-def _last_said(request: Request) -> str:
+def _last_user_text(request: Request) -> str:
     if isinstance(request.prompt, str):
         return request.prompt
-    said = [message.content for message in request.prompt if message.role is Role.USER]
-    return said[-1] if said else request.prompt[-1].content
+    contents = [message.content for message in request.prompt if message.role is Role.USER]
+    return contents[-1] if contents else request.prompt[-1].content

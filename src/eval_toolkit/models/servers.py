@@ -23,7 +23,7 @@ BASE_URL_VARIABLE = "OPENAI_BASE_URL"
 _OPENAI = "https://api.openai.com/v1"
 
 
-def _nothing(told: str) -> None:
+def _nothing(message: str) -> None:
     """Ignore a message."""
 
 

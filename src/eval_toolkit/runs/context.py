@@ -173,7 +173,7 @@ class Context:
             some = jobs[len(found) : len(found) + n]
             most, failed = self.spec.give_up_after, self._n_failed_in_a_row
             left = None if most is None else max(1, most - failed)
-            done = self._run(self._asked, self._kept(model), some, left)
+            done = self._run(self._run_model_jobs, self._kept(model), some, left)
             states = [outcome.ok for outcome in reversed(done)]
             whole = True not in states
             self._n_failed_in_a_row = failed + len(states) if whole else states.index(True)
@@ -248,9 +248,9 @@ class Context:
         ]
         todo = [at for at, there in enumerate(found) if there is None]
 
-        def finish(place: int, said: Any) -> None:
+        def finish(place: int, result: Any) -> None:
             at = todo[place]
-            found[at] = self._finished(jobs[at], said, keys[at])
+            found[at] = self._finished(jobs[at], result, keys[at])
 
         if todo:
             calling = Calling(
@@ -298,8 +298,8 @@ class Context:
         for start in range(0, len(jobs), size):  # results are journalled after each call
             some, of = jobs[start : start + size], pairs[start : start + size]
             inputs = [[unit.input for unit, _ in of]]
-            said = self.call(_in_json(function), some, inputs, [identity] * len(some))
-            found += [_attempt(job, one) for job, one in zip(some, said, strict=True)]
+            results = self.call(_in_json(function), some, inputs, [identity] * len(some))
+            found += [_attempt(job, one) for job, one in zip(some, results, strict=True)]
         return found
 
     def stored_answers(self, run: Run) -> list[Attempt]:
@@ -308,21 +308,21 @@ class Context:
         self.outcomes += stored
         return [_attempt(one.job, one) for one in stored]
 
-    def _finished(self, job: Job, said: Any, key: str) -> JobResult | NothingToSay:
+    def _finished(self, job: Job, result: Any, key: str) -> JobResult | NothingToSay:
         """Store the result of a function, in the journal if there is one."""
         from eval_toolkit.runs.function_calls import NothingToSay
 
-        if isinstance(said, NothingToSay):
-            return said
-        if self.journal is None and not isinstance(said, (str, BaseException, NoneType)):
-            self.values[job.key] = said
-            said = str(said)  # placeholder in the outcomes
-        outcome = _outcome(job, said, key)
+        if isinstance(result, NothingToSay):
+            return result
+        if self.journal is None and not isinstance(result, (str, BaseException, NoneType)):
+            self.values[job.key] = result
+            result = str(result)  # placeholder in the outcomes
+        outcome = _outcome(job, result, key)
         if self.journal is not None:
             self.journal.append(Entry.of(outcome))
         return outcome
 
-    def _count(self, done: Iterable[JobResult], told: Progress) -> None:
+    def _count(self, done: Iterable[JobResult], progress: Progress) -> None:
         """Store a result and count its tokens."""
         for outcome in done:
             self.outcomes.append(outcome)
@@ -331,7 +331,7 @@ class Context:
             tokens = tokens_of(outcome.response)
             self._tokens += tokens or 0
             self._untold += tokens is None and self.spec.budget.tokens is not None
-        self._before = self._sum(told)
+        self._before = self._sum(progress)
         if self.spec.on_progress is not None:
             self.spec.on_progress(self._before)
 
@@ -387,7 +387,9 @@ class Context:
             self._recorded = recorded_entries(place)
         return silent
 
-    async def _asked(self, model: Model, jobs: Sequence[Job], give_up: int | None) -> JobResults:
+    async def _run_model_jobs(
+        self, model: Model, jobs: Sequence[Job], give_up: int | None
+    ) -> JobResults:
         return await run_jobs_async(
             jobs,
             model,
@@ -413,19 +415,19 @@ class Context:
             close_model=False,
         )
 
-    def _sum(self, told: Progress) -> Progress:
+    def _sum(self, progress: Progress) -> Progress:
         """Return the totals over a batch and all previous batches."""
         before = self._before
-        sums = {name: getattr(before, name) + getattr(told, name) for name in _SUMMED}
+        sums = {name: getattr(before, name) + getattr(progress, name) for name in _SUMMED}
         elapsed = time.monotonic() - self._started
         # Overall rate, since the rate of a batch is meaningless at its start.
         rate = (sums["done"] - sums["reused"]) / elapsed if elapsed > 0 else 0.0
         total = max(self._total, sums["done"])
-        return replace(told, **sums, total=total, elapsed_s=elapsed, rate=rate)
+        return replace(progress, **sums, total=total, elapsed_s=elapsed, rate=rate)
 
-    def _tell(self, told: Progress) -> None:
+    def _tell(self, progress: Progress) -> None:
         if self.spec.on_progress is not None:
-            self.spec.on_progress(self._sum(told))
+            self.spec.on_progress(self._sum(progress))
 
     def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         runner = self._runner
@@ -531,30 +533,34 @@ def _in_json(function: Callable[..., Any]) -> Callable[..., Any]:
     return all_at_once
 
 
-def _attempt(job: Job, said: Any) -> Attempt:
+def _attempt(job: Job, result: Any) -> Attempt:
     """Convert a job's result to an attempt."""
-    response = said.response if isinstance(said, JobResult) else None
+    response = result.response if isinstance(result, JobResult) else None
     if isinstance(response, RawCompletion):
         output = parse_json(response.text, f"the answer to {job.unit_id}", strict=False)
         return Attempt(job.unit_id, job.attempt, output)
-    error = said.error.message if isinstance(said, JobResult) and said.error else "not requested"
+    error = (
+        result.error.message if isinstance(result, JobResult) and result.error else "not requested"
+    )
     return Attempt(job.unit_id, job.attempt, error=error)
 
 
-def _outcome(job: Job, said: Any, key: str) -> JobResult:
+def _outcome(job: Job, result: Any, key: str) -> JobResult:
     """Convert the result of a job to an outcome; results other than strings are errors."""
-    if isinstance(said, str):
-        response = RawCompletion(str.__str__(said), usage=Usage())
+    if isinstance(result, str):
+        response = RawCompletion(str.__str__(result), usage=Usage())
         return JobResult(job, response, request_hash=key)
-    if isinstance(said, BaseException):
-        kind = said.kind if isinstance(said, ModelError) else "other"
-        error = ErrorInfo(kind, one_line(said), retryable=False)
-    elif said is None:
+    if isinstance(result, BaseException):
+        kind = result.kind if isinstance(result, ModelError) else "other"
+        error = ErrorInfo(kind, one_line(result), retryable=False)
+    elif result is None:
         error = ErrorInfo(
             "other", "the function returned None instead of a string", retryable=False
         )
     else:
         error = ErrorInfo(
-            "other", f"{said!r:.60} is not a string; a journal stores only strings", retryable=False
+            "other",
+            f"{result!r:.60} is not a string; a journal stores only strings",
+            retryable=False,
         )
     return JobResult(job, error=error, request_hash=key)

@@ -249,14 +249,14 @@ class Driver:
         from eval_toolkit.manifest import build_manifest
 
         own = dict(self.kind.manifest(config))
-        made = build_manifest(
+        manifest = build_manifest(
             run_id=self.run_id or folder.resolve().name,
             config=config,
             seeds=own.pop("seeds", None),
             data_revisions=own.pop("data_revisions", None),
             data_files=own.pop("data_files", None),
         )
-        made = replace(made, versioned_objects=own.pop("versioned_objects", {}))
+        manifest = replace(manifest, versioned_objects=own.pop("versioned_objects", {}))
         before: dict[str, Any] = {}
         if self.source is not None:
             before = {k: v for k, v in self.source.manifest.items() if k not in _OF_THE_RUN}
@@ -270,10 +270,12 @@ class Driver:
             before.pop("shard", None)
             own |= self.joined.told
         notes = [*self.first_notes]
-        told = made.to_dict()
+        entries = manifest.to_dict()
         # A kind restored from a stored run has no access to the data.
-        told |= {name: before[name] for name in _OF_DATA if before.get(name) and not told.get(name)}
-        return {**before, **told, "kind": self.kind.name, **own, **engine, "notes": notes}
+        entries |= {
+            name: before[name] for name in _OF_DATA if before.get(name) and not entries.get(name)
+        }
+        return {**before, **entries, "kind": self.kind.name, **own, **engine, "notes": notes}
 
     def store(
         self, found: Outcome, folder: Path, attempts: Any, *, overwrite: bool = False
@@ -351,5 +353,5 @@ def _rescored_from(folder: Path) -> str | None:
     """Return the id of the run whose attempts were regraded; None if the run is not rescored."""
     from eval_toolkit.runs.folder import Run
 
-    told = Run.open(folder).manifest.get("rescored")
-    return str(told.get("run_id")) if isinstance(told, Mapping) else None
+    source = Run.open(folder).manifest.get("rescored")
+    return str(source.get("run_id")) if isinstance(source, Mapping) else None

@@ -65,8 +65,8 @@ class Inputs:
         """
         if isinstance(unit_ids, str):
             raise InvalidTypeError(f"`unit_ids` is {unit_ids!r:.80}; it must be a list of ids")
-        wanted = map(str, unit_ids)
-        return self.units.values("input", wanted, slice_name=slice_name)
+        ids = map(str, unit_ids)
+        return self.units.values("input", ids, slice_name=slice_name)
 
     def texts_at(self, slice_name: str, rows: Iterable[int]) -> dict[int, str]:
         """Return the inputs of some rows.
@@ -74,8 +74,8 @@ class Inputs:
         Rows are positions in the original slice, counted from 0. Inputs are in the requested order;
         rows without an input are omitted.
         """
-        wanted = [validation.integer(row, "rows", low=0) for row in rows]
-        return self.units.values("input", wanted, slice_name=slice_name, by="row")
+        positions = [validation.integer(row, "rows", low=0) for row in rows]
+        return self.units.values("input", positions, slice_name=slice_name, by="row")
 
     def digests_of(self, slice_name: str, unit_ids: Iterable[str]) -> dict[str, str]:
         """Return hashes of the entire inputs of units, ignoring whitespace.

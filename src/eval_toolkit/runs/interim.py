@@ -96,7 +96,7 @@ class SoFar:
             return
         self._sequence.update(found)
         interval = self._sequence.interval
-        told = ValueSoFar(
+        interim = ValueSoFar(
             metric=grading.metric,
             value=interval.point_estimate,
             ci_low=interval.ci_low,
@@ -105,7 +105,7 @@ class SoFar:
             n_units=self._sequence.n,
             n_planned=len(grading.units),
         )
-        write_json_strict(told.to_dict(), self.folder / SO_FAR)
+        write_json_strict(interim.to_dict(), self.folder / SO_FAR)
 
 
 def read_so_far(folder: Path) -> ValueSoFar | None:

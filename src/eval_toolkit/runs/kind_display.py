@@ -248,8 +248,8 @@ def show_unit(unit: StoredUnit) -> list[Block]:
         return list(kind.show(unit))
     except Exception as error:  # from third-party code or a damaged table
         known = isinstance(error, EvalToolkitError)
-        said = str(error) if known else f"{type(error).__name__}: {error}"
-        return [Note(f"{unit.run.kind}: {said}", "error"), *_default_blocks(unit)]
+        message = str(error) if known else f"{type(error).__name__}: {error}"
+        return [Note(f"{unit.run.kind}: {message}", "error"), *_default_blocks(unit)]
 
 
 def _default_blocks(unit: StoredUnit) -> list[Block]:

@@ -140,9 +140,9 @@ class Kind(Shown, Protocol[AttemptsT]):
             raise InvalidInputError(
                 f"`shard` is {shard}, but a run of {self.name!r} sends no requests"
             )
-        made, units = copy(self), shard.take(self.units())
-        object.__setattr__(made, "units", lambda: units)
-        return made
+        kind, units = copy(self), shard.take(self.units())
+        object.__setattr__(kind, "units", lambda: units)
+        return kind
 
     def respond(self, inputs: list[Any]) -> Sequence[Any]:
         """Return the answer of the system to each input, as JSON values."""
@@ -237,7 +237,7 @@ def _graded(kind: Kind[Any], attempts: Sequence[Attempt]) -> Graded:
     lines = [_scored(kind, units[one.unit_id], one) for one in attempts]
     named = [spec.column for spec in kind.metrics() if isinstance(spec, ColumnSpec)]
     names = list(dict.fromkeys([*named, *(name for values, _ in lines for name in values)]))
-    asked = [units[one.unit_id] for one in attempts]
+    attempted = [units[one.unit_id] for one in attempts]
     missing = [{} if not why else dict.fromkeys(names, why) for _, why in lines]
     states = {
         name: [
@@ -248,13 +248,13 @@ def _graded(kind: Kind[Any], attempts: Sequence[Attempt]) -> Graded:
     }
     records = Records.from_columns(
         {name: [values.get(name) for values, _ in lines] for name in names},
-        unit_id=[unit.id for unit in asked],
+        unit_id=[unit.id for unit in attempted],
         attempt=[one.attempt for one in attempts],
-        group=[unit.id if unit.group is None else unit.group for unit in asked],
-        content_hash=[unit.content_hash for unit in asked],
+        group=[unit.id if unit.group is None else unit.group for unit in attempted],
+        content_hash=[unit.content_hash for unit in attempted],
         slices={
-            part: [unit.parts.get(part, "(none)") for unit in asked]
-            for part in dict.fromkeys(name for unit in asked for name in unit.parts)
+            part: [unit.parts.get(part, "(none)") for unit in attempted]
+            for part in dict.fromkeys(name for unit in attempted for name in unit.parts)
         },
         status=states,
         reason={name: [why.get(name, "") for why in missing] for name in names},

@@ -161,11 +161,11 @@ def _of_folds(
             },
             "parts": parts,
         }
-    told = {
+    details = {
         format_part(pairs[key]): {k: v for k, v in fold.items() if k != "by_slice"}
         for key, fold in by_fold.items()
     }
-    return slices, told
+    return slices, details
 
 
 def _slices_of(fold: Mapping[str, Any]) -> Mapping[str, Any]:

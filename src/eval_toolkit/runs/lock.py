@@ -53,7 +53,7 @@ def run_lock(folder: str | Path) -> Iterator[None]:
     pid = os.getpid()
     owner = {"pid": pid, "started": _started(pid), "host": socket.gethostname()}
     owner["key"] = secrets.token_hex(8)
-    while (taken := _taken(path, owner)) is None:
+    while (acquired := _create_lock(path, owner)) is None:
         holder = lock_holder(folder)
         if holder:
             raise ArtifactError(
@@ -61,7 +61,7 @@ def run_lock(folder: str | Path) -> Iterator[None]:
                 f"delete {LOCK} if that process is no longer running"
             )
         _remove_stale(path)
-    handle, mine = taken
+    handle, mine = acquired
     _held.add(handle)
     try:
         yield
@@ -72,7 +72,7 @@ def run_lock(folder: str | Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _taken(path: Path, owner: Mapping[str, Any]) -> tuple[int, str] | None:
+def _create_lock(path: Path, owner: Mapping[str, Any]) -> tuple[int, str] | None:
     """Create and lock the file; return its descriptor and contents, or None if it exists."""
     try:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, file_mode())

@@ -91,7 +91,7 @@ def merge_runs(
     run_id : str, optional
         Name of the run; by default, the name of the folder.
     max_error_rate : float, default 0.0
-        As in `SummarySpec`.
+        See `SummarySpec`.
     kind : Kind, optional
         Kind of the run, as in `rescore`; required if it cannot be restored.
     **options
@@ -139,14 +139,14 @@ def merge_runs(
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-merge-") as place:
         source = _union(shards, joined, Path(place) / "run")
         try:
-            made = stored_kind(source, **options) if kind is None else kind
+            restored = stored_kind(source, **options) if kind is None else kind
         except (ArtifactError, InvalidInputError) as error:
-            told = str(error).replace(str(source.path), str(shards[0].run.path))
-            raise type(error)(told) from None
-        _refuse_other_settings(made, joined)
+            message = str(error).replace(str(source.path), str(shards[0].run.path))
+            raise type(error)(message) from None
+        _refuse_other_settings(restored, joined)
         notes = (*joined.notes, *_missing(shards, joined))
         settings: Any = (AskSpec(), run_id, folder.name, max_error_rate, {}, notes, source)
-        return replace(driver_of(made, *settings), joined=joined).run(folder)
+        return replace(driver_of(restored, *settings), joined=joined).run(folder)
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class _Part:
     @classmethod
     def of(cls, run: Run) -> _Part:
         config = dict(run.manifest.get("config") or {})
-        told = run.manifest.get("shard")
+        stored_shard = run.manifest.get("shard")
         try:
             shard = shard_of(config)
         except InvalidInputError as error:
@@ -206,12 +206,12 @@ class _Part:
         known = {name: value for name, value in run.manifest.items() if value is not None}
         if problem := shape_problem(known, _SHAPE):
             raise ArtifactError(f"{run.path}: {MANIFEST}: {problem}")
-        if shard is None or not told:
+        if shard is None or not stored_shard:
             raise ArtifactError(
                 f"{run.path}: not a shard of a run; run it with --shard i/n (shard='i/n')"
             )
         del config["shard"]
-        return cls(run, shard, config, told)
+        return cls(run, shard, config, stored_shard)
 
     def table(self, name: str) -> dict[str, Any]:
         """Return a table of the shard, which is empty if the shard has no units."""
@@ -257,15 +257,15 @@ def _joined(shards: Sequence[_Part], *, partial: bool) -> Joined:
     first = shards[0]
     for part in shards[1:]:
         _refuse_mixed(first, part)
-    taken: dict[int, _Part] = {}
+    by_number: dict[int, _Part] = {}
     for part in shards:
         for number in part.shard.parts:
-            if (other := taken.setdefault(number, part)) is not part:
+            if (other := by_number.setdefault(number, part)) is not part:
                 raise ArtifactError(
                     f"{part.run.path}: is shard {number}/{part.shard.of}, and so is "
                     f"{other.run.path}; pass each shard once"
                 )
-    missing = [n for n in range(1, first.shard.of + 1) if n not in taken]
+    missing = [n for n in range(1, first.shard.of + 1) if n not in by_number]
     if missing and not partial:
         more = ", …" if len(missing) > _SEVERAL else ""
         raise ArtifactError(
@@ -276,8 +276,8 @@ def _joined(shards: Sequence[_Part], *, partial: bool) -> Joined:
     names = dict.fromkeys(
         name
         for part in shards
-        for name, told in part.run.manifest["artifacts"].items()
-        if "texts" in told and name not in (RECORDS, UNITS)
+        for name, entries in part.run.manifest["artifacts"].items()
+        if "texts" in entries and name not in (RECORDS, UNITS)
     )
     parts = dict.fromkeys(_parts(shards), _absent(shards))
     units = _stacked([part.table(UNITS) for part in shards], (*WHO, *parts, *WHAT), parts)
@@ -286,17 +286,17 @@ def _joined(shards: Sequence[_Part], *, partial: bool) -> Joined:
     items = _refuse_other_units(shards, units, whole=not missing)
     place = {unit: at for at, unit in enumerate(_by_row(units))}
     tables = {name: _table(name, shards, place) for name in names}
-    shard = Shard(tuple(sorted(taken)), first.shard.of)
+    shard = Shard(tuple(sorted(by_number)), first.shard.of)
     config = {**first.config, **({"shard": str(shard)} if missing else {})}
-    told = {
+    entries = {
         "item_set_hash": items,
         "units": _about(shards),
-        "merged": [_told(part) for part in shards],
+        "merged": [_recorded_entries(part) for part in shards],
         "wall_clock_seconds": sum(seconds_of(part.run.manifest) for part in shards),
         **({"shard": dict(first.whole)} if missing else {}),
     }
     runs = [part.run for part in shards]
-    return Joined(config, told, first.whole.get("notes", ()), {UNITS: units, **tables}, runs)
+    return Joined(config, entries, first.whole.get("notes", ()), {UNITS: units, **tables}, runs)
 
 
 def _refuse_mixed(first: _Part, part: _Part) -> None:
@@ -373,21 +373,21 @@ def _missing(shards: Sequence[_Part], joined: Joined) -> list[str]:
     ]
 
 
-def _told(part: _Part) -> dict[str, Any]:
+def _recorded_entries(part: _Part) -> dict[str, Any]:
     manifest = part.run.manifest
     names = ("captured_at", "wall_clock_seconds", "manifest_sha256")
-    told = {name: manifest[name] for name in names if name in manifest}
-    return {"shard": str(part.shard), "run_id": part.run.run_id, **told}
+    entries = {name: manifest[name] for name in names if name in manifest}
+    return {"shard": str(part.shard), "run_id": part.run.run_id, **entries}
 
 
 def _about(shards: Sequence[_Part]) -> dict[str, Any]:
     """Return the description of all units for the manifest."""
-    told = [dict(part.run.manifest.get("units") or {}) for part in shards if part.run.subjects]
+    recorded = [dict(part.run.manifest.get("units") or {}) for part in shards if part.run.subjects]
     whole: dict[str, Any] = {}
-    for one in told:
+    for one in recorded:
         whole |= {**one, "parts": {**whole.get("parts", {}), **one.get("parts", {})}}
     if "n_cut" in whole:
-        whole["n_cut"] = sum(one.get("n_cut", 0) for one in told)
+        whole["n_cut"] = sum(one.get("n_cut", 0) for one in recorded)
     return whole
 
 

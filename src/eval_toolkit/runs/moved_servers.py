@@ -18,14 +18,16 @@ def served_by(model: Any) -> Mapping[str, Any] | None:
     if not hasattr(model, "served"):
         return None
 
-    async def asked() -> Any:
+    async def request_model() -> Any:
         try:
             return await model.served()
         finally:
             await model.aclose()
 
     with ThreadPoolExecutor(1) as thread:  # a loop may be running in this one
-        found: Mapping[str, Any] | None = thread.submit(lambda: asyncio.run(asked())).result()
+        found: Mapping[str, Any] | None = thread.submit(
+            lambda: asyncio.run(request_model())
+        ).result()
     return found
 
 

@@ -76,7 +76,7 @@ def _together(found: Sequence[JobResult]) -> JobResult:
 
 def _all_of(answers: Sequence[Any], name: str) -> list[Any] | None:
     """Concatenate a field of every answer over its choices; None if an answer lacks it."""
-    told = [getattr(answer, name) for answer in answers]
-    if any(values is None for values in told):
+    fields = [getattr(answer, name) for answer in answers]
+    if any(values is None for values in fields):
         return None
-    return [value for values in told for value in values]
+    return [value for values in fields for value in values]

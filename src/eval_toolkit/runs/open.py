@@ -101,7 +101,7 @@ def open_run(run_dir: str | Path, *, manifest: Mapping[str, Any]) -> Iterator[Op
     folder = Path(run_dir)
     if folder.exists() and not folder.is_dir():
         raise ArtifactError(f"{folder}: is a file; pass a folder for the run")
-    made = not folder.exists()
+    is_new = not folder.exists()
     try:
         with _refusals(folder):
             private_folder(folder)
@@ -114,7 +114,7 @@ def open_run(run_dir: str | Path, *, manifest: Mapping[str, Any]) -> Iterator[Op
                 if opened.begun is None and not opened._finished:
                     _forget_if_nothing_was_done(opened)
     finally:
-        if made and folder.is_dir() and not any(folder.iterdir()):
+        if is_new and folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
 
 

@@ -121,9 +121,9 @@ class RunProgress(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict, without the position."""
-        told = {name: getattr(self, name) for name in self.__slots__ if name != "position"}
+        fields = {name: getattr(self, name) for name in self.__slots__ if name != "position"}
         more = {"path": str(self.path), "reasons": [list(reason) for reason in self.reasons]}
-        return told | more | {"judges": self.judges.to_dict(), "eta_s": self.eta_s}
+        return fields | more | {"judges": self.judges.to_dict(), "eta_s": self.eta_s}
 
 
 def read_progress(folder: str | Path, *, since: Position | None = None) -> RunProgress:
@@ -225,13 +225,13 @@ def _finished(path: Path, manifest: Mapping[str, Any]) -> RunProgress:
     )
 
 
-def _sum(told: Iterable[Mapping[str, Any]], name: str) -> int:
-    return sum(_whole(one.get(name)) or 0 for one in told)
+def _sum(counts: Iterable[Mapping[str, Any]], name: str) -> int:
+    return sum(_whole(one.get(name)) or 0 for one in counts)
 
 
-def _whole(told: Any) -> int | None:
+def _whole(value: Any) -> int | None:
     """Return a count from a manifest; None if it is invalid."""
-    return int(told) if isinstance(told, (int, float)) and math.isfinite(told) else None
+    return int(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
 
 
 def _planned(manifest: Mapping[str, Any], n_done: int) -> int | None:

@@ -107,14 +107,14 @@ class AskingDriver(Driver):
 
     def _so_far(self, folder: Path) -> Callable[[Sequence[Entry]], None]:
         """Return a callback that updates the interim value with finished answers."""
-        made: list[SoFar] = []
+        created: list[SoFar] = []
 
         def add(entries: Sequence[Entry]) -> None:
             from eval_toolkit.runs.interim import SoFar
 
-            if not made:  # only for runs that take a while
-                made.append(SoFar(folder, self.kind.grading_so_far()))
-            made[0].add(entries)
+            if not created:  # only for runs that take a while
+                created.append(SoFar(folder, self.kind.grading_so_far()))
+            created[0].add(entries)
 
         return add
 
@@ -308,22 +308,22 @@ def _model_name(settings: Mapping[str, Any]) -> str:
 
 def _kept(opened: OpenRun, outcomes: Sequence[JobResult]) -> list[JobResult]:
     """Return the existing answers to keep although this run does not request them."""
-    asked = {outcome.job.key for outcome in outcomes}
-    kept = {one.job.key: one for one in _previous(opened.previous, asked)}
+    requested = {outcome.job.key for outcome in outcomes}
+    kept = {one.job.key: one for one in _previous(opened.previous, requested)}
     for key, entry in Journal(opened.journal_path).read().items():
-        if entry.ok and key not in asked and key not in kept:
+        if entry.ok and key not in requested and key not in kept:
             job = Job(entry.unit_id, entry.attempt, GenerateRequest(_NOT_ASKED), entry.step)
             found = entry.answer(job, entry.request_hash)
             kept |= {} if found is None else {key: found}
     return list(kept.values())
 
 
-def _previous(run: Run | None, asked: set[Key]) -> Iterable[JobResult]:
+def _previous(run: Run | None, requested: set[Key]) -> Iterable[JobResult]:
     """Return those answers of a finished run that are not requested."""
     if run is None:
         return []
     table = run.table(RESPONSES)
     keys = zip(*(table[name].tolist() for name in ("unit_id", "attempt", "step")), strict=True)
-    if all(key in asked for key in keys):
+    if all(key in requested for key in keys):
         return []
-    return [one for one in read_outcomes(table) if one.ok and one.job.key not in asked]
+    return [one for one in read_outcomes(table) if one.ok and one.job.key not in requested]

@@ -127,10 +127,10 @@ class ReplayModel:
         if found is not None:
             return found
         prompt = request.prompt if isinstance(request.prompt, str) else request.prompt[-1].content
-        asked = " ".join(prompt.split())[-60:]
-        times = f"more than {nth} answers" if nth else "an answer"
+        question = " ".join(prompt.split())[-60:]
+        times = f"more than {nth} answer{'s' * (nth > 1)}" if nth else "an answer"
         raise ModelError(
-            f"{self.source} does not contain {times} of {self.name} to {asked!r} with these "
+            f"{self.source} does not contain {times} of {self.name} to {question!r} with these "
             f"parameters",
             kind="other",
         )
@@ -230,8 +230,8 @@ class _CachedAnswers:
 def _of_run(folder: Path, name: str | None) -> _Listed:
     run = Run.open(folder)
     outcomes = read_outcomes(run.table(RESPONSES))
-    asked = [outcome.job.request for outcome in outcomes]
-    chats = [type(one.prompt) is tuple for one in asked if isinstance(one, GenerateRequest)]
+    requests = [outcome.job.request for outcome in outcomes]
+    chats = [type(one.prompt) is tuple for one in requests if isinstance(one, GenerateRequest)]
     model = _one(_recorded_models(run), name, folder)
     listed = _Listed(*model, by_fingerprint=True, speaks_chat=any(chats) or not chats)
     return _listed(listed, outcomes)
@@ -260,12 +260,15 @@ def _of_tables(files: Iterable[Path], name: str) -> _Listed:
     rows = {column: [one for table in tables for one in table[column]] for column in COLUMNS}
     full = sorted(range(len(rows["prompt"])), key=lambda at: not rows["prompt"][at])
     outcomes = read_outcomes({column: [cells[at] for at in full] for column, cells in rows.items()})
-    told = {"kind": "stored_answers", "sha256": sha256_text(canonical_json(_said(outcomes)))}
+    description = {
+        "kind": "stored_answers",
+        "sha256": sha256_text(canonical_json(_contents(outcomes))),
+    }
     chats = any(not isinstance(one.job.request.prompt, str) for one in outcomes)
-    return _listed(_Listed(name, told, by_fingerprint=True, speaks_chat=chats), outcomes)
+    return _listed(_Listed(name, description, by_fingerprint=True, speaks_chat=chats), outcomes)
 
 
-def _said(outcomes: Iterable[JobResult]) -> list[Any]:
+def _contents(outcomes: Iterable[JobResult]) -> list[Any]:
     entries = [Entry.of(outcome) for outcome in outcomes]
     return sorted([*one.key, to_json([one.response, one.error])] for one in entries)
 

@@ -16,7 +16,7 @@ from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.specs import AskSpec
 
 RECORDS = "rows"
-"""Kind whose attempts are records; of runs of other kinds, it uses only the records."""
+"""Kind whose attempts are its records; it can rescore the records of any kind of run."""
 _OF_RECORDS = {"metrics", "by", "threshold", "summary", "each", "pooled"}
 """Options that apply to the records of any kind of run."""
 
@@ -90,12 +90,12 @@ def rescore(
         raise InvalidInputError(
             f"`{next(iter(options))}` cannot be combined with `kind`; pass only `kind`"
         )
-    made = stored_kind(source, **options) if kind is None else kind
+    restored = stored_kind(source, **options) if kind is None else kind
     folder = None if out is None else Path(out)
     if folder is not None:
-        refuse_taken(folder, source, in_place=made.in_place)
-    rate = made.summary.max_error_rate
-    driver = driver_of(made, ask or AskSpec(), run_id, source.run_id, rate, {}, (), source)
+        refuse_taken(folder, source, in_place=restored.in_place)
+    rate = restored.summary.max_error_rate
+    driver = driver_of(restored, ask or AskSpec(), run_id, source.run_id, rate, {}, (), source)
     return driver.run(folder)
 
 
@@ -127,10 +127,10 @@ def stored_kind(run: Run, **options: Any) -> Kind[Any]:
         )
     found = load_plugin("kinds", name, ours, origin=read_from(run.path / MANIFEST, "kind"))
     # The name comes from the file; the options and the names in them come from the caller.
-    made: Kind[Any] = call_plugin(
+    restored: Kind[Any] = call_plugin(
         "kinds", name, found.stored, options, origin=TYPED, arguments=[run]
     )
-    return made
+    return restored
 
 
 def _refuse_scorer_threshold(scorer: str | None, options: Mapping[str, Any]) -> None:

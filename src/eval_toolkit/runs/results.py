@@ -334,27 +334,27 @@ class Results(Tabled):
             ...
         eval_toolkit.errors.InvalidInputError: 'f1' is ambiguous; write 'f1 @ all / old' or ...
         """
-        wanted = self._read(address)
-        if wanted.system is None and system is not None:
-            wanted = replace(wanted, system=system)
-        places = self.places_of(wanted.part) if slice_name is None else self.named(slice_name)
-        if slice_name is not None and wanted.part is not None:
+        target = self._read(address)
+        if target.system is None and system is not None:
+            target = replace(target, system=system)
+        places = self.places_of(target.part) if slice_name is None else self.named(slice_name)
+        if slice_name is not None and target.part is not None:
             inside = {name for name, _ in places}
-            places = [place for place in self.places_of(wanted.part) if place[0] in inside]
+            places = [place for place in self.places_of(target.part) if place[0] in inside]
         found, absent = [], []
         for slice_, part in places:
             for one in self._systems_at(slice_, part):
-                if wanted.system in (None, one):
-                    cell = self.cell_at(wanted.metric, slice_, part, one)
+                if target.system in (None, one):
+                    cell = self.cell_at(target.metric, slice_, part, one)
                     if cell is not None:
                         found.append(cell)
                     elif (none := absent_cell(self.block(slice_, one, part))) is not None:
-                        absent.append(ResultCell(slice_, part, one, wanted.metric, none))
+                        absent.append(ResultCell(slice_, part, one, target.metric, none))
         found = found or absent[:1]
         if not found:
-            raise self._missing(wanted, places, slice_name)
+            raise self._missing(target, places, slice_name)
         if len(found) > 1:
-            raise self._several(wanted, found)
+            raise self._several(target, found)
         return found[0]
 
     def _read(self, address: str | Address) -> Address:
@@ -413,7 +413,7 @@ class Results(Tabled):
         return found or [place for place, pairs in values.items() if [*pairs.values()] == [name]]
 
     def _missing(
-        self, wanted: Address, places: Sequence[tuple[str, str]], slice_name: str | None
+        self, target: Address, places: Sequence[tuple[str, str]], slice_name: str | None
     ) -> MissingColumnError:
         """Build an error with the missing name and similar names."""
         if not places and slice_name is not None:
@@ -422,30 +422,30 @@ class Results(Tabled):
                 f"there is no slice {slice_name!r}; {_hint(slice_name, have)}"
             )
         if not places:
-            named = format_part(wanted.part or {})
-            full = SLICE in (wanted.part or {})
+            named = format_part(target.part or {})
+            full = SLICE in (target.part or {})
             have = [self.place(*place) if full else place[1] for place in self.places]
             have = list(dict.fromkeys(have))
             return MissingColumnError(f"there is no part {named!r}; {_hint(named, have)}")
         systems = list(dict.fromkeys(one for place in places for one in self._systems_at(*place)))
-        if wanted.system is not None and wanted.system not in systems:
+        if target.system is not None and target.system not in systems:
             return MissingColumnError(
-                f"there is no system {wanted.system!r}; {_hint(wanted.system, systems)}"
+                f"there is no system {target.system!r}; {_hint(target.system, systems)}"
             )
         metrics = [
             found.metric
             for found in self.cells()
-            if (found.slice, found.part) in places and wanted.system in (None, found.system)
+            if (found.slice, found.part) in places and target.system in (None, found.system)
         ]
         names = list(dict.fromkeys(filter(None, metrics)))
         return MissingColumnError(
-            f"there is no metric {wanted.metric!r}; {_hint(wanted.metric, names)}"
+            f"there is no metric {target.metric!r}; {_hint(target.metric, names)}"
         )
 
-    def _several(self, wanted: Address, found: Sequence[ResultCell]) -> InvalidInputError:
+    def _several(self, target: Address, found: Sequence[ResultCell]) -> InvalidInputError:
         shown = " or ".join(repr(self.address(one)) for one in found[:_SHOWN])
         more = f" or {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        return InvalidInputError(f"{str(wanted)!r} is ambiguous; write {shown}{more}")
+        return InvalidInputError(f"{str(target)!r} is ambiguous; write {shown}{more}")
 
 
 def _same(name: str, pairs: Mapping[str, str]) -> bool:

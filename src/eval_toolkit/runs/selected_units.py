@@ -192,9 +192,9 @@ def selected_units(
 
     Without ``whole``, only as much as fits on a card is read.
     """
-    wanted = list(places)
-    batch = _Batch(run, wanted, tables or _Files())
-    return [StoredUnit(place=place, whole=whole, batch=batch) for place in wanted]
+    selected = list(places)
+    batch = _Batch(run, selected, tables or _Files())
+    return [StoredUnit(place=place, whole=whole, batch=batch) for place in selected]
 
 
 def units_at(
@@ -278,17 +278,17 @@ class _Batch:
             self._ids,
         )
         counts: dict[tuple[str, int], int] = {}
-        wanted = []
+        row_numbers = []
         for number, unit, attempt in numbers:
             key = unit, attempt
             if key in self._keys:
                 counts[key] = counts.get(key, 0) + 1
                 if counts[key] <= limit:
-                    wanted.append(int(number))
+                    row_numbers.append(int(number))
         found: _Rows = {}
         # JSON is read in full if possible; only the beginning of other strings is shown.
         at_most = _CELL_BYTES if table == RESPONSES else 4 * _BEGINNING
-        for row in self._cells(path, columns, texts, wanted, at_most):
+        for row in self._cells(path, columns, texts, row_numbers, at_most):
             found.setdefault((str(row["unit_id"]), int(row["attempt"])), []).append(row)
         return found, counts
 
@@ -320,7 +320,7 @@ class _Batch:
         return [dict(zip(("\0row", "\0long", *columns), row, strict=True)) for row in rows]
 
     @cached_property
-    def _asked(self) -> tuple[_Rows, dict[tuple[str, int], int]]:
+    def _stored_requests(self) -> tuple[_Rows, dict[tuple[str, int], int]]:
         texts = tuple(name for name in COLUMNS if name not in ("unit_id", "attempt"))
         try:
             return self.rows(RESPONSES, COLUMNS, texts, _REQUESTS_AT_MOST)
@@ -330,11 +330,11 @@ class _Batch:
 
     @property
     def n_requests(self) -> dict[tuple[str, int], int]:
-        return self._asked[1]
+        return self._stored_requests[1]
 
     @cached_property
     def requests(self) -> dict[tuple[str, int], list[StoredRequest]]:
-        found = self._asked[0]
+        found = self._stored_requests[0]
         prompts = self._prompts(
             row["prompt_hash"]
             for rows in found.values()
@@ -345,15 +345,15 @@ class _Batch:
 
     def _prompts(self, hashes: Iterable[str]) -> dict[str, str]:
         """Return prompts by hash that are stored with another request."""
-        wanted = list(dict.fromkeys(hashes))
-        if not wanted:
+        distinct = list(dict.fromkeys(hashes))
+        if not distinct:
             return {}
         found = self._tables.read(
             self.run.path / RESPONSES,
             f"SELECT prompt_hash, CASE WHEN strlen(prompt) > {_CELL_BYTES} THEN "  # noqa: S608
             f"{_beginning('prompt')} ELSE prompt END FROM {_FROM} WHERE prompt <> '' "
-            f"AND prompt_hash IN ({_marks(wanted)})",
-            wanted,
+            f"AND prompt_hash IN ({_marks(distinct)})",
+            distinct,
         )
         return {str(digest): str(prompt) for digest, prompt in found}
 
@@ -380,8 +380,8 @@ class _Batch:
             f"SELECT {_beginning(text)} FROM {_FROM} WHERE file_row_number = ?",  # noqa: S608
             [row["\0row"]],
         )
-        said = row["response"] if found is None else found
-        return StoredRequest(step=step, prompt=prompt, text=said, error=str(row["error"] or ""))
+        response = row["response"] if found is None else found
+        return StoredRequest(step=step, prompt=prompt, text=response, error=str(row["error"] or ""))
 
 
 def _marks(values: Sequence[Any]) -> str:

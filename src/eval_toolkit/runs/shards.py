@@ -100,8 +100,8 @@ class Share:
     def of(cls, kind: Kind[Any], shard: Shard, notes: Sequence[str]) -> Share:
         """Restrict a kind with all units to a shard."""
         units = kind.units()
-        told = {"n_units": len(units), "item_set_hash": item_set_hash(units), "notes": [*notes]}
-        return cls(shard, shard.take(placed(units)), told)
+        entries = {"n_units": len(units), "item_set_hash": item_set_hash(units), "notes": [*notes]}
+        return cls(shard, shard.take(placed(units)), entries)
 
     def check(self, kind: str, subjects: Mapping[Subject, Records]) -> None:
         """Raise an error if a kind evaluated units outside the shard."""
@@ -121,5 +121,5 @@ def shard_of(config: Mapping[str, Any] | None) -> Shard | None:
     >>> str(shard_of({"shard": "2/8"})), shard_of({})
     ('2/8', None)
     """
-    told = (config or {}).get("shard")
-    return None if told is None else Shard.read(told)
+    shard = (config or {}).get("shard")
+    return None if shard is None else Shard.read(shard)

@@ -108,7 +108,7 @@ class DecodingSpec:
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        As in `GenerateRequest`.
+        See `GenerateRequest`.
 
     Examples
     --------
@@ -125,9 +125,9 @@ class DecodingSpec:
         from eval_toolkit.models.requests import GenerateRequest
 
         names = [item.name for item in fields(self)]
-        asked = GenerateRequest("", **{name: getattr(self, name) for name in names})
+        request = GenerateRequest("", **{name: getattr(self, name) for name in names})
         for name in names:
-            object.__setattr__(self, name, getattr(asked, name))
+            object.__setattr__(self, name, getattr(request, name))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict."""

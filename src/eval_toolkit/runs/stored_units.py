@@ -147,8 +147,8 @@ class StoredUnits:
 
         Rows are in the requested order; missing units are omitted.
         """
-        wanted = list(dict.fromkeys(keys))
-        if not wanted or not {*columns, by} <= {*self.columns}:
+        distinct = list(dict.fromkeys(keys))
+        if not distinct or not {*columns, by} <= {*self.columns}:
             return {}
         where, given = "", []
         if slice_name is not None:
@@ -158,15 +158,15 @@ class StoredUnits:
             where, given = "slice = ? AND ", [place]
         chosen = ", ".join(map(quoted, (by, *columns)))
         found: dict[Any, tuple[Any, ...]] = {}
-        for start in range(0, len(wanted), _AT_ONCE):
-            some = wanted[start : start + _AT_ONCE]
+        for start in range(0, len(distinct), _AT_ONCE):
+            some = distinct[start : start + _AT_ONCE]
             read = self._query(
                 f"SELECT {chosen} FROM {self.sql} WHERE {where}{quoted(by)} IN "  # noqa: S608
                 f"({', '.join('?' * len(some))})",
                 [*given, *some],
             )
             found |= {row[0]: row[1:] for row in read}
-        return {key: found[key] for key in wanted if key in found}
+        return {key: found[key] for key in distinct if key in found}
 
     def read(self, columns: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
         """Read columns of all units, sorted by slice and position.
@@ -267,10 +267,10 @@ def units_of_records(file: Path, layout: Layout, slices: Iterable[str]) -> Store
         f"CASE WHEN min({column}) = max({column}) THEN min({column}) END AS {column}"
         for column in map(quoted, parts.values())  # folds may differ between attempts
     )
-    told = ["slice", "unit_id", "min(content_hash) AS content_hash"]
-    told += ['nullif(min("group"), unit_id) AS "group"', *same]
+    expressions = ["slice", "unit_id", "min(content_hash) AS content_hash"]
+    expressions += ['nullif(min("group"), unit_id) AS "group"', *same]
     within = ", ".join(map(literal, slices)) or "''"
-    sql = f"(SELECT {', '.join(told)} FROM {PARQUET} WHERE slice IN ({within}) GROUP BY slice, unit_id)"  # noqa: S608
+    sql = f"(SELECT {', '.join(expressions)} FROM {PARQUET} WHERE slice IN ({within}) GROUP BY slice, unit_id)"  # noqa: S608
     return StoredUnits(sql, (file,), (*WHO, *parts.values()), parts)
 
 

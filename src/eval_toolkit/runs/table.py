@@ -159,7 +159,7 @@ def _states(side: Records, column: str, of: str) -> NDArray[Any]:
 
 
 def _layout(keys: list[tuple[str, str]], sides: list[Records]) -> Layout:
-    taken = {name.lower() for name in _FIXED}
+    reserved = {name.lower() for name in _FIXED}
     parts = dict.fromkeys(part for side in sides for part in side.slices)
     columns = dict.fromkeys(column for side in sides for column in side.columns)
     # plain names are assigned before numbered ones
@@ -174,8 +174,8 @@ def _layout(keys: list[tuple[str, str]], sides: list[Records]) -> Layout:
             }
             for key, side in zip(keys, sides, strict=True)
         ],
-        parts=stored_names(parts, PART, ("",), taken),
-        columns=stored_names(columns, "", _MEASURED, taken),
+        parts=stored_names(parts, PART, ("",), reserved),
+        columns=stored_names(columns, "", _MEASURED, reserved),
         text_columns=tuple(dict.fromkeys(column for side in sides for column in side.texts)),
     )
 

@@ -24,11 +24,11 @@ class UnknownKind(Shown):
     @classmethod
     def show(cls, unit: StoredUnit) -> Sequence[Block]:
         """Return the default blocks, and a note that the kind is not installed."""
-        said = (
+        note = (
             f"The kind {unit.run.kind!r:.80} is not installed; this is the default display for all other "
             "kinds."
         )
-        return [*default_blocks(unit), Note(said)]
+        return [*default_blocks(unit), Note(note)]
 
 
 def default_blocks(unit: StoredUnit) -> list[Block]:
@@ -36,9 +36,9 @@ def default_blocks(unit: StoredUnit) -> list[Block]:
 
     JSON lists and objects of plain values are shown as tables.
     """
-    asked = asked_of(unit)
+    requests = asked_of(unit)
     blocks: list[Block] = []
-    for request in asked:
+    for request in requests:
         outcome = request.outcome
         if outcome is None:
             blocks.append(request_group(request))
@@ -65,7 +65,7 @@ def input_blocks(unit: StoredUnit, title: str) -> list[Block]:
         text = unit.input
     except ArtifactError as error:  # requests and answers can still be shown
         return [Note(str(error), "error")]
-    if text is None or any(text in said for said in _sent(unit)):
+    if text is None or any(text in sent for sent in _sent(unit)):
         return []
     return [Group(title, (Text(text, "input", "input"),))]
 
@@ -87,11 +87,11 @@ def prompt_blocks(outcome: JobResult) -> list[Block]:
     if isinstance(prompt, str):
         blocks = [Text(prompt, "Prompt as sent", "prompt")] if prompt else []
     else:
-        said = (
+        rendered = (
             Message(role=str(one.role.value), text=one.content, replies=one.role == "assistant")
             for one in prompt
         )
-        blocks = [Messages(tuple(said), "prompt")]
+        blocks = [Messages(tuple(rendered), "prompt")]
     if isinstance(shown, str) and shown and shown != prompt:
         inside = Text(shown, "With the chat template")
         blocks.append(Group("The prompt as the model received it", (inside,), folded=True))
@@ -127,15 +127,15 @@ def verdicts(unit: StoredUnit) -> list[Block]:
             continue
         group = request_group(request, f"{request.judge} ({request.step})")
         if not unit.whole:
-            said = tuple(one for one in group.blocks if _is_said(one))
-            shown = tuple(one for one in group.blocks if not _is_said(one))
+            texts = tuple(one for one in group.blocks if _is_text(one))
+            shown = tuple(one for one in group.blocks if not _is_text(one))
             folded = Group("Request to the judge", shown, folded=True)
-            group = Group(group.title, (*said, folded))
+            group = Group(group.title, (*texts, folded))
         found.append(group)
     return [Group("Verdicts of judges", tuple(found))] if found else []
 
 
-def _is_said(block: Block) -> bool:
+def _is_text(block: Block) -> bool:
     return isinstance(block, Note) or (isinstance(block, Text) and block.role == "")
 
 
@@ -201,10 +201,10 @@ def _answer(text: str) -> Block:
     if isinstance(read, str):
         return Text(read, "Answer", "answer")
     if isinstance(read, list) and read and all(map(_is_plain, read)):
-        ranked = [[f"{at}.", _told(one)] for at, one in enumerate(read, 1)]
+        ranked = [[f"{at}.", _cell(one)] for at, one in enumerate(read, 1)]
         return Table(["rank", "answer"], ranked)
     if isinstance(read, Mapping) and read and all(map(_is_plain, read.values())):
-        return Table(["name", "answer"], [[str(key), _told(one)] for key, one in read.items()])
+        return Table(["name", "answer"], [[str(key), _cell(one)] for key, one in read.items()])
     return Text(text, "Answer", "answer")
 
 
@@ -219,5 +219,5 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-def _told(value: Any) -> Any:
+def _cell(value: Any) -> Any:
     return "" if value is None else str(value) if isinstance(value, bool) else value

@@ -72,8 +72,8 @@ class Unit:
     row: int | None = None
 
     def __post_init__(self) -> None:
-        said = self.input is not None or self.reference is not None
-        if said and not self.content_hash:  # no hash without content
+        has_content = self.input is not None or self.reference is not None
+        if has_content and not self.content_hash:  # no hash without content
             object.__setattr__(self, "content_hash", content_hash(self.input, self.reference))
 
 
@@ -101,11 +101,11 @@ def units_table(
     given = list(units)
     if not given:
         return who, {"parts": parts}
-    columns, asked = _matched(who, parts, given)
-    texts = [None if unit is None else shown_input(unit.input) for unit in asked]
-    rights = [None if unit is None else shown_input(unit.reference) for unit in asked]
+    columns, matched = _matched(who, parts, given)
+    texts = [None if unit is None else shown_input(unit.input) for unit in matched]
+    rights = [None if unit is None else shown_input(unit.reference) for unit in matched]
     what: dict[str, list[Any]] = {
-        "row": [-1 if unit is None else unit.row for unit in asked],
+        "row": [-1 if unit is None else unit.row for unit in matched],
         "input": [None if text is None else kept_text(text) for text in texts],
         "digest": [
             # whitespace and Unicode form make no difference
@@ -121,7 +121,7 @@ def units_table(
             raise InvalidInputError(
                 f"the table of units already has a column {name!r}; choose another name"
             )
-        what[name] = [None if unit is None else unit.more.get(name) for unit in asked]
+        what[name] = [None if unit is None else unit.more.get(name) for unit in matched]
     columns |= {
         name: typed_column(values)
         for name, values in what.items()
@@ -196,23 +196,23 @@ def _matched(
         key: at for at, key in enumerate(zip(columns["slice"], columns["unit_id"], strict=True))
     }
     slices = list(dict.fromkeys(columns["slice"]))
-    asked: list[Unit | None] = [None] * len(left)
+    matched: list[Unit | None] = [None] * len(left)
     for place, unit in enumerate(given):
-        told = unit if unit.row is not None else replace(unit, row=place)
+        placed = unit if unit.row is not None else replace(unit, row=place)
         for name in slices if unit.slice is None else [unit.slice]:
             at = left.pop((name, unit.id), None)
             if at is not None:
-                asked[at] = told
+                matched[at] = placed
             elif unit.slice is not None:
                 line = dict(zip(WHO, (name, unit.id, unit.content_hash, unit.group), strict=True))
                 line |= {parts[key]: value for key, value in unit.parts.items() if key in parts}
                 for column, values in columns.items():
                     values.append(line.get(column))
-                asked.append(told)
+                matched.append(placed)
     order = _order(columns)
     return (
         {name: objects([values[at] for at in order]) for name, values in columns.items()},
-        [asked[at] for at in order],
+        [matched[at] for at in order],
     )
 
 

@@ -140,9 +140,9 @@ def test_what_is_not_stored_is_an_error_that_says_so(source):
     outcomes = run_jobs(jobs, ReplayModel(path))
     assert outcomes[-2].error.kind == "other"
     assert outcomes[-2].error.message.endswith(
-        " does not have an answer of clever to 'never asked' with these parameters"
+        " does not contain an answer of clever to 'never asked' with these parameters"
     )
-    assert "does not have more than 1 answers of clever" in outcomes[-1].error.message
+    assert "does not contain more than 1 answer of clever" in outcomes[-1].error.message
     other = GenerateRequest("question 0", max_tokens=3)
     with pytest.raises(ModelError, match="with these parameters"):
         asyncio.run(ReplayModel(path).generate(other))

@@ -344,7 +344,7 @@ def other_runs() -> dict[str, tuple[Callable[[Path], Any], str]]:
     return {
         "doubled": (quiz(shard="1/2"), r"is shard 1/2, and so is .*; pass each shard once"),
         "another n": (quiz(shard="2/3"), r"is shard 2/3, but .* is 1/2; pass shards of one run"),
-        "whole": (quiz(shard=None), r"is not a shard of a run; run it with --shard i/n"),
+        "whole": (quiz(shard=None), r"not a shard of a run; run it with --shard i/n"),
         "limit": (quiz(limit=3), r"has config\.limit = 3, but .* has null"),
         "seed": (quiz(seed=7), r"has config\.seed = 7, but .* has 42"),
         "decoding": (quiz(max_tokens=5), r"has config\.decoding\.max_tokens = 5, but"),
@@ -381,7 +381,7 @@ ODD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "twice": (lambda told: told["config"].update(shard="2,2/2"), "a number from 1 to 2"),
     "list": (lambda told: told["config"].update(shard=[2, 2]), "it must be a string"),
     "huge": (lambda told: told["config"].update(shard="2/" + "9" * 5000), "it must be i/n"),
-    "no whole": (lambda told: told.pop("shard"), "is not a shard of a run"),
+    "no whole": (lambda told: told.pop("shard"), "not a shard of a run"),
     "whole": (lambda told: told.update(shard=7), "shard: is 7; it must be object"),
     "notes": (lambda told: told["shard"].update(notes=3), "notes: is 3; it must be array"),
     "others": (lambda told: told["shard"].update(item_set_hash="0"), "its units differ from those"),
@@ -426,7 +426,7 @@ def test_other_grades_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="the shards have n = 11, but this merge has 4"):
         merge_runs(shards, tmp_path / "out", kind=Halving(4))
     quizzes = sharded(quiz_run, tmp_path / "q", 2)
-    with pytest.raises(InvalidInputError, match=r"the shards have graders.*omit it"):
+    with pytest.raises(InvalidInputError, match=r"the shards have graders.*omit the option"):
         merge_runs(quizzes, tmp_path / "out", graders=["f1"], max_error_rate=1.0)
     assert not (tmp_path / "out").exists()
 

@@ -112,10 +112,10 @@ def _ends_sentence(text: str, match: re.Match[str]) -> bool:
     return True
 
 
-def _next_is(text: str, at: int, wanted: Callable[[str], bool]) -> bool:
+def _next_is(text: str, at: int, test: Callable[[str], bool]) -> bool:
     """Return whether the text after a sentence end starts with a given kind of character."""
     found = _NEXT.match(text, at)
-    return found is not None and wanted(found[1])
+    return found is not None and test(found[1])
 
 
 def count_capital_words(text: str) -> int:

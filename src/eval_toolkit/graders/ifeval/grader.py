@@ -97,10 +97,10 @@ class IFEval:
         try:
             instructions = _instructions(response.context)
             variants = loose_variants(response.completion)
-            strict = [follows(name, variants[0], **told) for name, told in instructions]
+            strict = [follows(name, variants[0], **arguments) for name, arguments in instructions]
             loose = [
-                kept or any(follows(name, form, **told) for form in variants[1:])
-                for kept, (name, told) in zip(strict, instructions, strict=True)
+                kept or any(follows(name, form, **arguments) for form in variants[1:])
+                for kept, (name, arguments) in zip(strict, instructions, strict=True)
             ]
         except InvalidInputError as error:
             return dict.fromkeys(self.columns(), Grade.error(str(error)))
@@ -123,13 +123,13 @@ def _instructions(context: Any) -> list[tuple[str, Mapping[str, Any]]]:
         raise InvalidInputError(
             "the sample has no context; it must contain 'instruction_id_list' and 'kwargs'"
         )
-    names, told = context.get("instruction_id_list"), context.get("kwargs")
+    names, arguments = context.get("instruction_id_list"), context.get("kwargs")
     if not isinstance(names, (list, tuple)) or not names:
         raise InvalidInputError(f"`instruction_id_list` is {names!r:.60}; it must be a list of ids")
-    if not isinstance(told, (list, tuple)) or len(told) != len(names):
+    if not isinstance(arguments, (list, tuple)) or len(arguments) != len(names):
         raise InvalidInputError(
-            f"`kwargs` is {told!r:.60}; it must be a list of mappings, one per instruction"
+            f"`kwargs` is {arguments!r:.60}; it must be a list of mappings, one per instruction"
         )
-    if not all(one is None or isinstance(one, Mapping) for one in told):
+    if not all(one is None or isinstance(one, Mapping) for one in arguments):
         raise InvalidInputError("`kwargs` must contain a mapping of arguments for each instruction")
-    return list(zip(names, [one or {} for one in told], strict=True))
+    return list(zip(names, [one or {} for one in arguments], strict=True))

@@ -48,7 +48,7 @@ def checked_max_chars(given: Any) -> int | None:
     return None if given is None else validation.integer(given, "max_chars", low=1)
 
 
-def made_model(model: Any, options: Mapping[str, Any]) -> Model:
+def judge_model(model: Any, options: Mapping[str, Any]) -> Model:
     """Return the judge model; load it if it is given by name."""
     if isinstance(model, str):
         return load_model(model, options)
@@ -149,20 +149,20 @@ class Judge:
     max_chars: int | None = MAX_CHARS
     response_types = COMPLETIONS
     _rubric: Rubric = field(init=False, repr=False, compare=False)
-    _asked: Model = field(init=False, repr=False, compare=False)
+    _judge_model: Model = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
         set_(self, "_rubric", Rubric.of(self.rubric))
         set_(self, "name", self.name or self._rubric.name)
         check_name(self.name)
-        set_(self, "_asked", made_model(self.model, self.model_options))
+        set_(self, "_judge_model", judge_model(self.model, self.model_options))
         set_(self, "votes", validation.integer(self.votes, "votes", low=1))
         validation.choice(self.rule, "rule", RULES)
         set_(self, "seed", validation.integer(self.seed, "seed"))
         set_(self, "max_chars", checked_max_chars(self.max_chars))
-        asked = GenerateRequest("", max_tokens=self.max_tokens, temperature=self.temperature)
-        set_(self, "temperature", asked.temperature)
+        request = GenerateRequest("", max_tokens=self.max_tokens, temperature=self.temperature)
+        set_(self, "temperature", request.temperature)
         if self.votes > 1 and self.temperature == 0.0:
             raise InvalidInputError(
                 f"`votes` is {self.votes} at temperature 0, where all votes would be identical; "
@@ -172,7 +172,7 @@ class Judge:
     @property
     def asked(self) -> Model:
         """The judge model."""
-        return self._asked
+        return self._judge_model
 
     @property
     def prompt_sha256(self) -> str:
@@ -182,7 +182,7 @@ class Judge:
     @property
     def version(self) -> str:
         """Version of the judge; depends on the prompt, the parsing, the options and the model."""
-        parts = [self.prompt_sha256, self._options(), dict(self._asked.describe())]
+        parts = [self.prompt_sha256, self._options(), dict(self._judge_model.describe())]
         return f"1+{sha256_text(canonical_json(parts))[:16]}"
 
     def _options(self) -> dict[str, Any]:
@@ -197,9 +197,9 @@ class Judge:
 
     def describe(self) -> dict[str, Any]:
         """Return a JSON-serialisable description for the manifest."""
-        asked = self._asked
+        model = self._judge_model
         return {
-            "model": {"name": asked.name, "description": dict(asked.describe())},
+            "model": {"name": model.name, "description": dict(model.describe())},
             "version": self.version,
             "rubric": self._rubric.name,
             "prompt_sha256": self.prompt_sha256,
@@ -237,7 +237,7 @@ class Judge:
             rubric.verdict.asked,
             max_chars=self.max_chars,
         )
-        prompt = prompt_for(self._asked, messages)
+        prompt = prompt_for(self._judge_model, messages)
         drawn = self.temperature > 0.0
 
         def request(vote: int) -> GenerateRequest:
@@ -259,8 +259,8 @@ class Judge:
         ``replies`` are keyed by the steps of `requests`. Missing and unparsable replies yield error
         grades.
         """
-        said = replies or {}
-        votes = [self._vote(said.get(step)) for step in self.requests(response)]
+        answered = replies or {}
+        votes = [self._vote(answered.get(step)) for step in self.requests(response)]
         names = column_names(self.name, self._rubric.verdict.fields)
         line: dict[str, float | Grade] = {}
         for part, column in names.items():
@@ -271,7 +271,7 @@ class Judge:
         return line
 
     def _vote(self, reply: RawCompletion | None) -> dict[str, Grade]:
-        text = reading_of(reply, self._asked)
+        text = reading_of(reply, self._judge_model)
         if isinstance(text, Grade):
             return dict.fromkeys(self._rubric.verdict.fields, text)
         read = self._rubric.verdict.read(text)

@@ -12,7 +12,7 @@ from eval_toolkit.graders.base import COMPLETIONS, RATE, ColumnInfo, Grade
 from eval_toolkit.graders.judges.judge import (
     check_name,
     checked_max_chars,
-    made_model,
+    judge_model,
     prompt_for,
     reading_of,
     step_of,
@@ -111,7 +111,7 @@ class PairJudge:
     system, user : str
         Templates as in `Rubric`, with ``{answer_a}`` and ``{answer_b}``.
     temperature, max_tokens, seed, model_options, max_chars
-        As in `Judge`.
+        See `Judge`.
 
     Raises
     ------
@@ -148,11 +148,11 @@ class PairJudge:
     response_types = COMPLETIONS
     of_pairs = True
     """Identifies a pairwise judge, which does not grade single answers."""
-    _asked: Model = field(init=False, repr=False, compare=False)
+    _judge_model: Model = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        object.__setattr__(self, "_asked", made_model(self.model, self.model_options))
+        object.__setattr__(self, "_judge_model", judge_model(self.model, self.model_options))
         validation.choice(self.inconsistent, "inconsistent", ("tie", "error"))
         check_template(self.system, "system", PAIR_FIELDS)
         check_template(self.user, "user", PAIR_FIELDS)
@@ -161,15 +161,15 @@ class PairJudge:
                 raise InvalidInputError(f"`user` has no {part}; the judge would not see the answer")
         if not isinstance(self.criteria, str) or not self.criteria.strip():
             raise InvalidInputError(f"`criteria` is {self.criteria!r}; it must be a string")
-        asked = GenerateRequest("", max_tokens=self.max_tokens, temperature=self.temperature)
-        object.__setattr__(self, "temperature", asked.temperature)
+        request = GenerateRequest("", max_tokens=self.max_tokens, temperature=self.temperature)
+        object.__setattr__(self, "temperature", request.temperature)
         object.__setattr__(self, "seed", validation.integer(self.seed, "seed"))
         object.__setattr__(self, "max_chars", checked_max_chars(self.max_chars))
 
     @property
     def asked(self) -> Model:
         """The judge model."""
-        return self._asked
+        return self._judge_model
 
     @property
     def prompt_sha256(self) -> str:
@@ -179,7 +179,7 @@ class PairJudge:
     @property
     def version(self) -> str:
         """Version of the judge; depends on the prompt, the options and the model."""
-        parts = [self.prompt_sha256, self._options(), dict(self._asked.describe())]
+        parts = [self.prompt_sha256, self._options(), dict(self._judge_model.describe())]
         return f"1+{sha256_text(canonical_json(parts))[:16]}"
 
     def _options(self) -> dict[str, Any]:
@@ -194,9 +194,9 @@ class PairJudge:
 
     def describe(self) -> dict[str, Any]:
         """Return a JSON-serialisable description for the manifest."""
-        asked = self._asked
+        model = self._judge_model
         return {
-            "model": {"name": asked.name, "description": dict(asked.describe())},
+            "model": {"name": model.name, "description": dict(model.describe())},
             "version": self.version,
             "prompt_sha256": self.prompt_sha256,
             **self._options(),
@@ -242,10 +242,10 @@ class PairJudge:
         seed = None
         if self.temperature > 0.0:
             seed = derive_seed(self.seed, "judge", self.name, a.id, a.attempt, order) % 2**31
-        told = (self.system, self.user, self.criteria, _FORM)
-        messages = pair_messages(first, second, *told, max_chars=self.max_chars)
+        templates = (self.system, self.user, self.criteria, _FORM)
+        messages = pair_messages(first, second, *templates, max_chars=self.max_chars)
         return GenerateRequest(
-            prompt_for(self._asked, messages),
+            prompt_for(self._judge_model, messages),
             max_tokens=self.max_tokens,
             temperature=self.temperature,
             seed=seed,
@@ -288,15 +288,15 @@ class PairJudge:
             ),
         }
         if not consistent and self.inconsistent == "error":
-            said = ", ".join(f"{order}: {one}" for order, one in shown.items())
-            line["win"] = line["tie"] = Grade.error(f"the two orders disagree ({said})")
+            verdicts = ", ".join(f"{order}: {one}" for order, one in shown.items())
+            line["win"] = line["tie"] = Grade.error(f"the two orders disagree ({verdicts})")
         if self.both_orders:
             line["consistent"] = float(consistent)
         return line
 
     def _verdict(self, reply: RawCompletion | None) -> MatchOutcome | Grade:
         """Return the winner by the position shown to the judge."""
-        text = reading_of(reply, self._asked)
+        text = reading_of(reply, self._judge_model)
         if isinstance(text, Grade):
             return text
         read = _LETTERS.read(text)["better"]

@@ -115,13 +115,13 @@ class Panel:
         line: dict[str, float | Grade] = {}
         for part, column in column_names(self.name, fields).items():
             theirs = [
-                _as_grade(said[column_names(judge.name, fields)[part]])
-                for judge, said in zip(self.judges, lines, strict=True)
+                _as_grade(member[column_names(judge.name, fields)[part]])
+                for judge, member in zip(self.judges, lines, strict=True)
             ]
             line[column] = combined(theirs, self.rule)
             line[f"{column}_agreement"] = agreement(theirs)
-        for said in lines:
-            line.update(said)
+        for member in lines:
+            line.update(member)
         return line
 
 

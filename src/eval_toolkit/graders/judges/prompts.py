@@ -150,8 +150,8 @@ def judge_messages(
     >>> judge_messages(answer, "", "Is {completion} {reference}?", "", "")[0].content
     'Is Rome Rome?'
     """
-    told = {"completion": cut(response.sanitized_completion, max_chars)}
-    return _messages(response, told, system, user, rubric=rubric, form=form)
+    fields = {"completion": cut(response.sanitized_completion, max_chars)}
+    return _messages(response, fields, system, user, rubric=rubric, form=form)
 
 
 def pair_messages(
@@ -175,18 +175,18 @@ def pair_messages(
     'xy'
     """
     shown = [cut(one.sanitized_completion, max_chars) for one in (first, second)]
-    told = {"answer_a": shown[0], "answer_b": shown[1]}
-    return _messages(first, told, system, user, rubric=rubric, form=form)
+    fields = {"answer_a": shown[0], "answer_b": shown[1]}
+    return _messages(first, fields, system, user, rubric=rubric, form=form)
 
 
 def _messages(
-    response: Completion, judged: Mapping[str, str], system: str, user: str, **told: str
+    response: Completion, judged: Mapping[str, str], system: str, user: str, **fields: str
 ) -> tuple[Message, ...]:
     # An answer would have to contain its own hash to close its mark.
-    told |= {**judged, "mark": sha256_text("\0".join(judged.values()))[:8]}
+    fields |= {**judged, "mark": sha256_text("\0".join(judged.values()))[:8]}
 
     def field(name: str) -> str:
-        return told[name] if name in told else _field(response, name)
+        return fields[name] if name in fields else _field(response, name)
 
     turns = [(Role.SYSTEM, system), (Role.USER, user)]
     return tuple(Message(role, filled(text, field)) for role, text in turns if text)

@@ -94,8 +94,12 @@ def replies_in(verdicts: Iterable[JobResult]) -> dict[Attempt, dict[str, RawComp
     """Return the judges' replies to each answer, by step; failed requests have an error."""
     replies: dict[Attempt, dict[str, RawCompletion]] = {}
     for outcome in verdicts:
-        job, said = outcome.job, outcome.response
-        reply = said if isinstance(said, RawCompletion) else RawCompletion("", error=outcome.error)
+        job, response = outcome.job, outcome.response
+        reply = (
+            response
+            if isinstance(response, RawCompletion)
+            else RawCompletion("", error=outcome.error)
+        )
         replies.setdefault((job.unit_id, job.attempt), {})[job.step] = reply
     return replies
 

@@ -395,15 +395,17 @@ def _reading(given: Any) -> Labels | Scale:
             f"the verdict {given!r:.60} needs `labels` (word to number) or `scale` (two bounds)"
         )
     (kind,) = kinds
-    told = table.pop(kind)
+    definition = table.pop(kind)
     unknown = sorted(table.keys() - {"higher_is_better", *(["scaled"] if kind == "scale" else [])})
     if unknown:
         raise InvalidInputError(f"a verdict with {kind} has no option {unknown[0]!r}")
     if kind == "labels":
-        return Labels(told, **table)
-    if not isinstance(told, (list, tuple)) or len(told) != 2:
-        raise InvalidInputError(f"`scale` is {told!r}; it must have two bounds, such as [1, 10]")
-    return Scale(*told, **table)
+        return Labels(definition, **table)
+    if not isinstance(definition, (list, tuple)) or len(definition) != 2:
+        raise InvalidInputError(
+            f"`scale` is {definition!r}; it must have two bounds, such as [1, 10]"
+        )
+    return Scale(*definition, **table)
 
 
 def _plain(word: Any) -> str:

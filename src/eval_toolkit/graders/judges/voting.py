@@ -38,9 +38,9 @@ def combined(grades: Sequence[Grade], rule: str) -> Grade:
     value, most = counts[0]
     if 2 * most > len(grades):
         return Grade(value)
-    said = [f"{count} × {one:g}" for one, count in counts]
-    said += [f"{len(absent)} without a verdict ({absent[0].reason})"] if absent else []
-    return Grade.error(f"no majority: {', '.join(said)}")
+    counted = [f"{count} × {one:g}" for one, count in counts]
+    counted += [f"{len(absent)} without a verdict ({absent[0].reason})"] if absent else []
+    return Grade.error(f"no majority: {', '.join(counted)}")
 
 
 def agreement(grades: Sequence[Grade]) -> Grade:

@@ -128,13 +128,13 @@ def reference_answer(truth: str) -> str:
     return _stripped(_DELIMITER.sub("", truth))
 
 
-def _after(text: str, phrase: re.Pattern[str], wanted: re.Pattern[str] = _ANYTHING) -> str | None:
+def _after(text: str, phrase: re.Pattern[str], content: re.Pattern[str] = _ANYTHING) -> str | None:
     """Return the rest of the line after the last matching phrase with valid content."""
     for match in reversed(deque(phrase.finditer(text), maxlen=_PHRASES)):
         leading = _LEADING.match(text, match.end())
         start = leading.end() if leading else match.end()
         line = text[start : start + _LINE].partition("\n")[0]
-        if wanted.search(line):
+        if content.search(line):
             return line
     return None
 

@@ -168,5 +168,5 @@ def _chosen(scores: NDArray[np.float32], order: Order, draw: "np.random.Generato
         kept = kept[np.argsort(-shares[kept], kind="stable")]
     reached = np.cumsum(shares[kept])
     last = min(int(np.searchsorted(reached, order.top_p)), len(kept) - 1)
-    wanted = draw.random() * reached[last]
-    return int(kept[min(int(np.searchsorted(reached, wanted, side="right")), last)])
+    threshold = draw.random() * reached[last]
+    return int(kept[min(int(np.searchsorted(reached, threshold, side="right")), last)])

@@ -136,8 +136,8 @@ class Network:
         )
         if not fits:
             raise ArtifactError(
-                f"{file.path}: inconsistent shapes: {self.n_heads} heads, {self.n_kv_heads} with "
-                f"keys, and a width of {self.width}"
+                f"{file.path}: inconsistent shapes: {self.n_heads} attention heads, "
+                f"{self.n_kv_heads} key-value heads, and a width of {self.width}"
             )
 
     def _read_layers(self, file: GGUFFile) -> list[_Layer]:

@@ -129,7 +129,7 @@ class Scoring:
                 columns += [start + column for column in own]
             start += len(tree.segment.ids)
         distinct, which = np.unique(np.array(columns), return_inverse=True)
-        logprobs, greedy = self._foretold(hidden[:, distinct], which, np.array(targets))
+        logprobs, greedy = self._target_scores(hidden[:, distinct], which, np.array(targets))
         at = 0
         for tree in trees:
             for branch in tree.branches:
@@ -148,8 +148,8 @@ class Scoring:
         at = 0
         for hidden in self._pieces(ids, cache):
             part = targets[at : at + hidden.shape[1]]
-            wanted = np.flatnonzero(part >= 0)
-            found = self._foretold(hidden[:, wanted], np.arange(len(wanted)), part[wanted])
+            scored = np.flatnonzero(part >= 0)
+            found = self._target_scores(hidden[:, scored], np.arange(len(scored)), part[scored])
             logprobs.append(found[0])
             greedy.append(found[1])
             at += len(part)
@@ -165,7 +165,7 @@ class Scoring:
     ) -> None:
         self._found[item, branch] = Score(float(logprobs.sum()), bool(greedy.all()))
 
-    def _foretold(
+    def _target_scores(
         self, hidden: Float32Array, which: NDArray[np.intp], targets: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the log-probability of each target, and whether it is the most likely token."""

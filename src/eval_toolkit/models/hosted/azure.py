@@ -47,7 +47,7 @@ class AzureOpenAI(HostedModel):
         Entra ID token.
     concurrency, timeout_s, max_tries, retry_wait_s, total_timeout_s, requests_per_minute, \
     tokens_per_minute, adaptive, stream, top_logprobs
-        As in `OpenAICompatible`.
+        See `OpenAICompatible`.
     max_tokens_field : str, default "max_completion_tokens"
         Name of the field for the token limit; "max_tokens" for older API versions.
 

@@ -64,13 +64,13 @@ class Bedrock(HostedModel):
         Environment variable that contains a Bedrock API key, which replaces request signing; by
         default, AWS_BEARER_TOKEN_BEDROCK if it is set and the URL is Amazon's own.
     headers_env, name, prices
-        As in `OpenAICompatible`.
+        See `OpenAICompatible`.
     extra_body : mapping, optional
         Fields merged into every request body, including nested objects, such as
         ``{"additionalModelRequestFields": {"top_k": 5}}``; None removes a field.
     concurrency, timeout_s, max_tries, retry_wait_s, total_timeout_s, requests_per_minute, \
     tokens_per_minute, adaptive
-        As in `OpenAICompatible`.
+        See `OpenAICompatible`.
 
     Notes
     -----
@@ -147,9 +147,9 @@ class _Converse(Dialect):
         return self._path
 
     def body(self, request: GenerateRequest, messages: Sequence[Message]) -> dict[str, Any]:
-        system, taken = turns(messages, assistant="assistant", parts="content", block=_block)
+        system, conversation = turns(messages, assistant="assistant", parts="content", block=_block)
         return {
-            "messages": taken,
+            "messages": conversation,
             **set_fields(system=system),
             "inferenceConfig": set_fields(
                 maxTokens=request.max_tokens,
@@ -168,18 +168,18 @@ class _Converse(Dialect):
             (block.get("reasoningContent") or {}).get("reasoningText", {}).get("text", "")
             for block in blocks
         ]
-        told = "\n\n".join(filter(None, thoughts))
+        reasoning = "\n\n".join(filter(None, thoughts))
         reason = payload.get("stopReason") or ""
-        return answered(text, reason, reasons=_REASONS, thoughts=told, tokens=None)
+        return answered(text, reason, reasons=_REASONS, thoughts=reasoning, tokens=None)
 
     def tokens(self, payload: Mapping[str, Any]) -> Tokens:
-        given, made, read, written_ = (
+        given, generated, read, written_ = (
             inner_count(payload, "usage", f"{name}Tokens")
             for name in ("input", "output", "cacheReadInput", "cacheWriteInput")
         )
         if given is not None:  # excludes tokens read from or written to the cache
             given += (read or 0) + (written_ or 0)
-        return Tokens(given, made, read or 0)
+        return Tokens(given, generated, read or 0)
 
     def is_error(self, payload: Mapping[str, Any]) -> bool:
         return False

@@ -147,7 +147,9 @@ class HostedModel(HttpModel):
         messages = (Message(Role.USER, prompt),) if isinstance(prompt, str) else prompt
         cue = messages[-1].content if messages[-1].role is Role.ASSISTANT else ""
         body = json.dumps(merged(self._dialect.body(request, messages), self._extra_body)).encode()
-        return await self._asked(request, self._dialect.path(), body, self._dialect.read, cue=cue)
+        return await self._send_generation(
+            request, self._dialect.path(), body, self._dialect.read, cue=cue
+        )
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
         """Raise `ModelError` of kind "unsupported", since the service cannot score given text."""
@@ -176,16 +178,16 @@ def turns(
     contains a turn's content, and ``block`` converts a string to a content block.
     """
     system: list[Any] = []
-    taken: list[dict[str, Any]] = []
+    merged_turns: list[dict[str, Any]] = []
     for message in messages:
         if message.role is Role.SYSTEM:
             system.append(block(message.content))
             continue
         role = assistant if message.role is Role.ASSISTANT else "user"
-        if not taken or taken[-1]["role"] != role:
-            taken.append({"role": role, parts: []})
-        taken[-1][parts].append(block(message.content))
-    return system, taken
+        if not merged_turns or merged_turns[-1]["role"] != role:
+            merged_turns.append({"role": role, parts: []})
+        merged_turns[-1][parts].append(block(message.content))
+    return system, merged_turns
 
 
 def merged(body: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,11 +57,11 @@ def _agrees(network: Network, attempt: Callable[[], list[Any]], plain: list[Any]
         raise
     except Exception:
         return False
-    wanted = torch.cat(plain)
-    if found.shape != wanted.shape:
+    expected = torch.cat(plain)
+    if found.shape != expected.shape:
         return False
-    error = (found - wanted).square().mean().sqrt()
-    spread = (wanted - wanted.mean(1, keepdim=True)).square().mean().sqrt()
+    error = (found - expected).square().mean().sqrt()
+    spread = (expected - expected.mean(1, keepdim=True)).square().mean().sqrt()
     name = str(network.module.dtype).removeprefix("torch.")
     return bool(error <= _TOLERANCE.get(name, _HALF_TOLERANCE) * spread)
 
@@ -75,8 +75,8 @@ def _only_projects(network: Network, text: Tokens) -> bool:
     ids = network.to_device(text.astype(np.int64)[None])
     try:
         hidden = network.module.base_model(input_ids=ids, use_cache=False)[0]
-        wanted = network.module(input_ids=ids, use_cache=False).logits
-        return bool(network.torch.equal(network.head(hidden).to(wanted.dtype), wanted))
+        expected = network.module(input_ids=ids, use_cache=False).logits
+        return bool(network.torch.equal(network.head(hidden).to(expected.dtype), expected))
     except network.torch.OutOfMemoryError:
         raise
     except Exception:  # a network may raise any exception

@@ -70,22 +70,22 @@ class BatchEncoder:
             return error
 
     def continuations(
-        self, asked: Sequence[tuple[str, LoglikelihoodRequest]]
+        self, requests: Sequence[tuple[str, LoglikelihoodRequest]]
     ) -> list[list[list[int]] | ModelError]:
         """Return the token ids of each prompt's continuations, or an error."""
-        choices = [choice for _, request in asked for choice in request.continuations]
+        choices = [choice for _, request in requests for choice in request.continuations]
         self._prefetch(choices, control=False)
         self._prefetch(choices, control=True)
-        self._find_tails([text for text, _ in asked])
+        self._find_tails([text for text, _ in requests])
         self._prefetch(
             [
                 self._tails[text] + choice
-                for text, request in asked
+                for text, request in requests
                 for choice in request.continuations
             ],
             control=True,
         )
-        return [self._choices(self._tails[text], request) for text, request in asked]
+        return [self._choices(self._tails[text], request) for text, request in requests]
 
     def _choices(self, tail: str, request: LoglikelihoodRequest) -> list[list[int]] | ModelError:
         try:

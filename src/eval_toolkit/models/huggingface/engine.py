@@ -154,11 +154,11 @@ class _Work:
     def _add_choices(
         self,
         encoder: BatchEncoder,
-        asked: Sequence[tuple[int, LoglikelihoodRequest, str, list[int]]],
+        requests: Sequence[tuple[int, LoglikelihoodRequest, str, list[int]]],
     ) -> None:
-        found = encoder.continuations([(text, request) for _, request, text, _ in asked])
+        found = encoder.continuations([(text, request) for _, request, text, _ in requests])
         limit = self._engine.context_length
-        for (place, request, text, ids), choices in zip(asked, found, strict=True):
+        for (place, request, text, ids), choices in zip(requests, found, strict=True):
             if isinstance(choices, ModelError):
                 self.answers[place] = choices
                 continue

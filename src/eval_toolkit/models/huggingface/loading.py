@@ -127,16 +127,18 @@ class LoadOptions:
         return given
 
 
-def _quantization(asked: str | Mapping[str, Any]) -> Any:
+def _quantization(quantization: str | Mapping[str, Any]) -> Any:
     """Return the configuration for "int8", "int4" or bitsandbytes options."""
     transformers = transformers_library()
     bits = {"int8": {"load_in_8bit": True}, "int4": {"load_in_4bit": True}}
-    if isinstance(asked, str) and find_spec("bitsandbytes") is None and find_spec("torchao"):
+    if isinstance(quantization, str) and find_spec("bitsandbytes") is None and find_spec("torchao"):
         methods = require("torchao.quantization", feature="`quantization`")
-        made = {"int8": "Int8WeightOnlyConfig", "int4": "Int4WeightOnlyConfig"}[asked]
-        return transformers.TorchAoConfig(getattr(methods, made)())
+        config = {"int8": "Int8WeightOnlyConfig", "int4": "Int4WeightOnlyConfig"}[quantization]
+        return transformers.TorchAoConfig(getattr(methods, config)())
     require("bitsandbytes", feature="`quantization`")
-    return transformers.BitsAndBytesConfig(**(bits[asked] if isinstance(asked, str) else asked))
+    return transformers.BitsAndBytesConfig(
+        **(bits[quantization] if isinstance(quantization, str) else quantization)
+    )
 
 
 def load_module(

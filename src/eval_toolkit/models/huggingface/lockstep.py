@@ -87,13 +87,13 @@ def decode(
     numbers = {id(one): one.row.numbers() for one in active}
     while active and not abandoned():
         logits = reading.logits
-        wanted = [
+        random_numbers = [
             [one.row.request.heat for one in active],
             [one.row.request.top_p or 1.0 for one in active],
             [numbers[id(one)][len(one.ids)] for one in active],
         ]
         wide = torch.float32 if logits.device.type == "mps" else torch.float64
-        heats, nuclei, drawn = torch.tensor(wanted, dtype=wide).to(logits.device)
+        heats, nuclei, drawn = torch.tensor(random_numbers, dtype=wide).to(logits.device)
         kind = max(one.row.kind for one in active)
         tokens = choose(torch, logits, (heats, nuclei, drawn), kind)
         for one, token in zip(active, tokens.tolist(), strict=True):

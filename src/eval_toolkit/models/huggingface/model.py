@@ -194,7 +194,7 @@ class HuggingFaceModel(LocalModel):
         """Return the settings that affect answers; loads the tokenizer and hashes local weights."""
         template = self._tokenizer.chat_template
         options = self._options
-        asked = {
+        settings = {
             "attention": options.attention,
             "quantization": options.quantization,
             "batch_invariant": self.batch_invariant or None,
@@ -210,7 +210,7 @@ class HuggingFaceModel(LocalModel):
             "max_tokens": self.max_tokens,
             "torch": torch_library().__version__,
             "transformers": transformers_library().__version__,
-            **{name: value for name, value in asked.items() if value is not None},
+            **{name: value for name, value in settings.items() if value is not None},
         }
 
     @cached_property

@@ -114,10 +114,10 @@ class Scoring:
             mask=batch.mask,
         )
         pairs = np.stack([which[order], targets[order]]).astype(np.int64)
-        numbers = self._looked_up(part, len(at), pairs)
+        numbers = self._target_scores(part, len(at), pairs)
         self._flights.append(_sent(torch, owners[order], numbers))
 
-    def _looked_up(self, part: Part, n_reads: int, pairs: NDArray[np.int64]) -> Any:
+    def _target_scores(self, part: Part, n_reads: int, pairs: NDArray[np.int64]) -> Any:
         """Return the log-probability of each target, and whether it is the most likely token."""
         network, torch = self.network, self.network.torch
         which, targets = network.to_device(pairs)

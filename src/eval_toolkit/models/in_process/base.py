@@ -159,11 +159,11 @@ class EngineModel(LocalModel):
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
         """Continue a text or a conversation; see `LocalModel.generate`."""
-        return await self._thread.run(self._told(self._generated(request)))
+        return await self._thread.run(self._with_model_errors(self._generated(request)))
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
         """Score continuations of a prompt, or whole texts; see `LocalModel.loglikelihood`."""
-        return await self._thread.run(self._told(self._scored(request)))
+        return await self._thread.run(self._with_model_errors(self._scored(request)))
 
     def describe(self) -> Mapping[str, Any]:
         """Return the settings that affect answers; loads the tokenizer and hashes local weights."""
@@ -228,7 +228,7 @@ class EngineModel(LocalModel):
                 raise self._failure from error
         return self._engine
 
-    async def _told(self, work: Any) -> Any:
+    async def _with_model_errors(self, work: Any) -> Any:
         """Return the result of a coroutine; convert the engine's exceptions to `ModelError`."""
         try:
             return await work
@@ -261,14 +261,14 @@ class EngineModel(LocalModel):
             stop_tokens=sorted(self._tokenizer.stop_tokens(request.stop)),
             seed=draw_seed(request) % _SEEDS,
         )
-        made = await self._complete(engine, ids, decoding)
+        generated = await self._complete(engine, ids, decoding)
         return RawCompletion(
-            made.text,
+            generated.text,
             prompt=text,
             prompt_tokens=len(ids),
-            completion_tokens=made.n_tokens,
-            finish_reason=made.finish_reason,
-            usage=Usage(len(ids), made.n_tokens, latency_s=time.perf_counter() - began),
+            completion_tokens=generated.n_tokens,
+            finish_reason=generated.finish_reason,
+            usage=Usage(len(ids), generated.n_tokens, latency_s=time.perf_counter() - began),
         )
 
     async def _scored(self, request: LoglikelihoodRequest) -> RawLoglikelihood:

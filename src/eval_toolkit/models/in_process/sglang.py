@@ -115,14 +115,14 @@ class SglangModel(EngineModel):
             for row, top, token in zip(rows, best, ids[-n:], strict=True)
         ]
 
-    async def _facts(self, engine: Any, ids: list[int], **wanted: Any) -> dict[str, Any]:
+    async def _facts(self, engine: Any, ids: list[int], **options: Any) -> dict[str, Any]:
         """Return SGLang's log-probabilities for a prompt and one generated token."""
         answer = await engine.async_generate(
             input_ids=ids,
             sampling_params={"max_new_tokens": 1, "temperature": 0.0},
             return_logprob=True,
             top_logprobs_num=1,
-            **wanted,
+            **options,
         )
         facts: dict[str, Any] = answer["meta_info"]
         return facts

@@ -277,9 +277,9 @@ class BatchModel:
             return False
         reason, kind = f"the batch {batch} is {status}", "garbled"
         if status in ("failed", "cancelled"):
-            told = (state.get("errors") or {}).get("data") or [{}]
-            reason = f"{reason}: {told[0].get('message') or 'no reason given'}"
-            busy = told[0].get("code") == _BUSY
+            errors = (state.get("errors") or {}).get("data") or [{}]
+            reason = f"{reason}: {errors[0].get('message') or 'no reason given'}"
+            busy = errors[0].get("code") == _BUSY
             kind = "rate_limited" if busy else "unsupported" if status == "failed" else "other"
         lines: dict[str, dict[str, Any]] = {}
         for name in ("output_file_id", "error_file_id"):
@@ -318,8 +318,10 @@ class BatchModel:
         call, tries = self._waiting[custom_id], self._log.tries[custom_id]
         response = None if line is None else line.get("response")
         if not isinstance(response, dict):
-            told = (line or {}).get("error")
-            words = told.get("message") or told.get("code") if isinstance(told, dict) else None
+            failure = (line or {}).get("error")
+            words = (
+                failure.get("message") or failure.get("code") if isinstance(failure, dict) else None
+            )
             return ModelError(str(words), kind="server") if words else absent
         try:
             status = int(response.get("status_code") or 200)

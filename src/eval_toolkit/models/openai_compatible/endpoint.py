@@ -165,8 +165,8 @@ class Endpoint:
         """Return the cost of the given token counts."""
         if self._is_free:
             return 0.0
-        given, made = prompt_tokens or 0, completion_tokens or 0
-        return cost_of(self._prices, given, made, cached_tokens, reasoning_tokens)
+        given, generated = prompt_tokens or 0, completion_tokens or 0
+        return cost_of(self._prices, given, generated, cached_tokens, reasoning_tokens)
 
     async def ask(
         self,

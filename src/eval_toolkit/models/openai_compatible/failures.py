@@ -149,14 +149,14 @@ def _body_words(body: bytes) -> tuple[str, str]:
 
 
 def _kind(status: int, message: str, code: str) -> str:
-    said = f"{code} {message}"
-    if status == 429 and _NO_CREDIT.search(said):
+    text = f"{code} {message}"
+    if status == 429 and _NO_CREDIT.search(text):
         return "auth"
-    if status == 429 and _LARGER_THAN_RATE.search(said):
+    if status == 429 and _LARGER_THAN_RATE.search(text):
         return "too_long"  # larger than the per-minute token limit: never accepted
-    if status in (400, 403, 422) and _REFUSED.search(said):
+    if status in (400, 403, 422) and _REFUSED.search(text):
         return "refused"
-    if status in (400, 413, 422, 500) and _TOO_LONG.search(said):
+    if status in (400, 413, 422, 500) and _TOO_LONG.search(text):
         return "too_long"
     if status in _KINDS:
         return _KINDS[status]
@@ -191,7 +191,7 @@ def from_status(
     if kind == "auth" and hint:
         words = f"{words} ({hint})"
     return EndpointError(
-        f"{where} answered {status}: {words}",
+        f"{where} returned status {status}: {words}",
         kind=kind,
         status=status,
         wait_s=retry_after(headers) if kind in ModelError.RETRYABLE else None,
@@ -206,7 +206,7 @@ def from_body(where: str, payload: Mapping[str, Any], secrets: Iterable[str] = (
     known = isinstance(status, int) and 400 <= status < 600
     kind = _kind(status if known else 500, message, code)  # type: ignore[arg-type]
     return EndpointError(
-        f"{where} answered 200 with an error: {one_line(message or code, secrets)}",
+        f"{where} returned status 200 with an error: {one_line(message or code, secrets)}",
         kind=kind,
         status=status if known else 200,
     )

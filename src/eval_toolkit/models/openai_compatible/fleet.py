@@ -267,7 +267,7 @@ class Fleet(Generic[ServedT]):
 
     def _end_of_patience(self, now: float) -> float:
         """Return the time at which waiting ends; raise an error if it has passed."""
-        since, told = self._away or (now, datetime.now().astimezone())
+        since, began = self._away or (now, datetime.now().astimezone())
         errors = [one.error for one in self._members if one.error is not None]
         if all(error.kind in _REFUSES for error in errors):
             self._give_up(errors[0].kind, "refuse requests")
@@ -279,11 +279,11 @@ class Fleet(Generic[ServedT]):
         if now >= since + patience.seconds:
             self._give_up(
                 "unreachable",
-                f"have been unavailable since {told:%H:%M:%S}, longer than the patience of "
+                f"have been unavailable since {began:%H:%M:%S}, longer than the patience of "
                 f"{duration(patience.seconds)}",
             )
-        if patience.away_since != told:
-            patience.tell(told)
+        if patience.away_since != began:
+            patience.tell(began)
         return since + patience.seconds
 
     def _give_up(self, kind: str, what: str) -> NoReturn:

@@ -139,7 +139,7 @@ class HttpModel:
         """Return the total requests and usage along with the current concurrency."""
         return self._endpoint.totals()
 
-    async def _asked(
+    async def _send_generation(
         self,
         request: GenerateRequest,
         path: str,
@@ -164,18 +164,18 @@ class HttpModel:
             generated = generated.without_cue(cue)
         if request.stop:
             generated = generated.cut_at(request.stop)
-        given, made, cached, _ = reply.tokens
+        given, n_generated, cached, _ = reply.tokens
         return RawCompletion(
             generated.text,
             prompt_tokens=given,
-            completion_tokens=made,
+            completion_tokens=n_generated,
             finish_reason=generated.finish_reason,
             reasoning=generated.reasoning,
             reasoning_tokens=generated.reasoning_tokens,
             top_logprobs=generated.tops,
             usage=Usage(
                 given or 0,
-                made or 0,
+                n_generated or 0,
                 self._endpoint.cost(*reply.tokens),
                 reply.latency_s,
                 reply.tries,

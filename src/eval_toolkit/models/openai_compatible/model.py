@@ -317,7 +317,7 @@ class OpenAICompatible(HttpModel):
         if self._fleet is not None:
             return await self._fleet.ask(lambda one: one.generate(request))
         path, body, read, cue = self._prepared(request)
-        return await self._asked(request, path, body, read, cue=cue)
+        return await self._send_generation(request, path, body, read, cue=cue)
 
     def _prepared(self, request: GenerateRequest) -> Prepared:
         prompt = request.prompt
@@ -357,8 +357,8 @@ class OpenAICompatible(HttpModel):
             raise ModelError(str(scoring), kind="unsupported")
         work = Work()
         unique = list(dict.fromkeys(request.continuations))
-        made = await self._scores(scoring, request.prompt, unique, work)
-        found = dict(zip(unique, made, strict=True))
+        scored = await self._scores(scoring, request.prompt, unique, work)
+        found = dict(zip(unique, scored, strict=True))
         scores = [found[continuation] for continuation in request.continuations]
         greedy = [score.is_greedy for score in scores]
         cost = self._endpoint.cost(work.prompt_tokens, work.completion_tokens, work.cached_tokens)
@@ -384,17 +384,17 @@ class OpenAICompatible(HttpModel):
         from eval_toolkit.models.openai_compatible.scoring import split_tokens
         from eval_toolkit.models.openai_compatible.single import SingleTokens, may_be_single
 
-        said = prompt if isinstance(prompt, str) else await self._rendered(prompt)
-        said = said or self._start_text
-        if len(self._ways) > 1 and said and may_be_single(continuations):
+        context = prompt if isinstance(prompt, str) else await self._rendered(prompt)
+        context = context or self._start_text
+        if len(self._ways) > 1 and context and may_be_single(continuations):
             if self._single is None:
                 self._single = SingleTokens(self._server, scoring)
-            found = await self._single.scores(said, continuations, work)
+            found = await self._single.scores(context, continuations, work)
             if found is not None:
                 return found
-        if isinstance(said, str):
-            return await scoring.scores(said, continuations, work)
-        return await scoring.by_ids(*await split_tokens(self._server, said, continuations), work)
+        if isinstance(context, str):
+            return await scoring.scores(context, continuations, work)
+        return await scoring.by_ids(*await split_tokens(self._server, context, continuations), work)
 
     async def _rendered(self, messages: Sequence[Message]) -> str | list[int]:
         try:

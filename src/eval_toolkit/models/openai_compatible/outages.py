@@ -24,8 +24,8 @@ class Outage:
         self._since = _now()
         self._wait_s = 1.0
         self._turn = asyncio.Lock()
-        self._told = datetime.now().astimezone()
-        patience.tell(self._told)
+        self._began_at = datetime.now().astimezone()
+        patience.tell(self._began_at)
 
     async def wait(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Wait until the outage ends or it is this request's turn to probe, then send it."""
@@ -45,12 +45,12 @@ class Outage:
                 self.end()
             elif _now() >= self._since + self._patience.seconds:
                 raise ModelError(
-                    f"the server has been unavailable since {self._told:%H:%M:%S}, longer than the "
+                    f"the server has been unavailable since {self._began_at:%H:%M:%S}, longer than the "
                     f"patience of {duration(self._patience.seconds)}: {error}",
                     kind="unreachable",
                 ) from None
             else:
-                self._patience.tell(self._told)
+                self._patience.tell(self._began_at)
             raise
         self.end()
         return found

@@ -117,9 +117,9 @@ async def examine(
     return EndpointReport(model, endpoint.address.shown, tuple(lines), limit)
 
 
-async def _line(name: str, asked: Awaitable[tuple[bool, str, float | None]]) -> Capability:
+async def _line(name: str, check: Awaitable[tuple[bool, str, float | None]]) -> Capability:
     try:
-        return Capability(name, *await asked)
+        return Capability(name, *await check)
     except ModelError as error:
         if error.kind in ("connection", "auth"):
             raise

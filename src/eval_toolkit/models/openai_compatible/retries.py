@@ -88,27 +88,27 @@ class Failures:
         rule = self._rule
         self.n += 1
         self.before, self.last = self.last, now
-        asked: float | None = getattr(error, "wait_s", None)
+        delay: float | None = getattr(error, "wait_s", None)
         refused = getattr(error, "status", None) == REFUSED
         self._n_refused += refused
         most = max(rule.max_tries, _LEAST_REFUSALS)
         if self._n_refused >= most and n_answers - self._n_answers >= 2 * most:
             self.spared = False
             return None
-        self.spared = refused and (rule.first_wait_s if asked is None else asked) > 0.0
+        self.spared = refused and (rule.first_wait_s if delay is None else delay) > 0.0
         self._used += not self.spared
         within = max(rule.total_s, patience_s) if self.spared else rule.total_s
-        if self._used >= rule.max_tries or now + (asked or 0.0) >= self.since + within:
+        if self._used >= rule.max_tries or now + (delay or 0.0) >= self.since + within:
             return None
-        if closes_gate(error) and asked is not None:
+        if closes_gate(error) and delay is not None:
             return 0.0  # all requests wait at the gate
         if self.spared:
             return 0.0
-        if asked is None:
+        if delay is None:
             wait = min(rule.longest_wait_s, rule.first_wait_s * 2.0 ** (self._used - 1))
             return wait + random.uniform(0.0, rule.first_wait_s)  # noqa: S311
         # Jitter, so that requests with the same delay are not retried at the same moment.
-        return asked + random.uniform(0.0, min(rule.first_wait_s, 0.1 * asked))  # noqa: S311
+        return delay + random.uniform(0.0, min(rule.first_wait_s, 0.1 * delay))  # noqa: S311
 
     def restart(self, now: float) -> None:
         """Reset the number of attempts after an outage."""

@@ -211,12 +211,12 @@ def _echo(choice: Mapping[str, Any], n_prompt: int | None) -> ScoredText:
     text = choice.get("text")
     if text is not None and type(text) is not str:
         raise garbled(f"text of type {type(text).__name__}")
-    told = offsets is not None and any(type(at) is not int or at >= 0 for at in offsets)
+    has_offsets = offsets is not None and any(type(at) is not int or at >= 0 for at in offsets)
     if tokens is not None and not all(type(token) is str for token in tokens):
-        if not told:
+        if not has_offsets:
             raise garbled("a token that is not text")
         tokens = None
-    if tokens and told and all(map(_is_id, tokens)) and "".join(tokens) not in (text or ""):
+    if tokens and has_offsets and all(map(_is_id, tokens)) and "".join(tokens) not in (text or ""):
         tokens = None
     return ScoredText(numbers, offsets, tops, text, n_prompt, tokens)
 

@@ -337,9 +337,9 @@ class Forcing:
                 kind="unsupported",
             )
         steps = {(*ids[:at], token) for ids in after for at, token in enumerate(ids)}
-        asked = sorted(steps)
-        tokens = await run_all([self._step(before, step, work) for step in asked])
-        found = dict(zip(asked, tokens, strict=True))
+        ordered = sorted(steps)
+        tokens = await run_all([self._step(before, step, work) for step in ordered])
+        found = dict(zip(ordered, tokens, strict=True))
         return [
             self._sum([found[tuple(ids[: at + 1])] for at in range(len(ids))], len(before))
             for ids in after

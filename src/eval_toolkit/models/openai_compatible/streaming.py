@@ -90,10 +90,10 @@ class ChatEvents:
                 self._logprobs.setdefault(name, []).extend(rows)
         self._is_text = self._is_text or "text" in choice
         delta = {"text": choice["text"]} if "text" in choice else choice.get("delta")
-        told = [item for item in (delta or {}).items() if isinstance(item[1], (str, list))]
-        for name, piece in told:
+        items = [item for item in (delta or {}).items() if isinstance(item[1], (str, list))]
+        for name, piece in items:
             self._fields.setdefault(name, []).append(piece)
-        return any(piece for name, piece in told if name not in ("role", "tool_calls"))
+        return any(piece for name, piece in items if name not in ("role", "tool_calls"))
 
     def whole(self) -> Streamed:
         """Return the assembled response."""

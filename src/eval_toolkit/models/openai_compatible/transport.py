@@ -45,9 +45,9 @@ class FilePath(str):
 
     def __new__(cls, path: str, content_type: str = "application/json") -> "FilePath":
         """Create a path; ``content_type`` describes the request body."""
-        made = super().__new__(cls, path)
-        made.content_type = content_type
-        return made
+        created = super().__new__(cls, path)
+        created.content_type = content_type
+        return created
 
 
 class Connection:
@@ -122,7 +122,7 @@ class Transport:
         data: Any = io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY else body
         method, (url, written) = "GET" if body is None else "POST", self._url(path)
         headers = self.api.signed(method, written, body or b"")
-        timeout_s, stopped = self._timeout_s, "did not answer within"
+        timeout_s, stopped = self._timeout_s, "did not respond within"
         if isinstance(path, FilePath):
             timeout_s = max(timeout_s, _FILE_TIMEOUT_S)
             headers |= {"Content-Type": path.content_type}
@@ -145,7 +145,7 @@ class Transport:
             ) from None
         except aiohttp.ClientPayloadError:
             raise EndpointError(
-                f"{self._where(path)} closed the connection before completing its answer",
+                f"{self._where(path)} closed the connection before completing its response",
                 kind="garbled",
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -199,7 +199,7 @@ class Transport:
             n += len(part)
             if n > most:
                 raise EndpointError(
-                    f"{self._where(path)} answered with more than {most} bytes",
+                    f"{self._where(path)} returned more than {most} bytes",
                     kind="garbled",
                     status=response.status,
                 )
@@ -235,13 +235,13 @@ class Transport:
         except (ValueError, RecursionError):
             start = one_line(raw[:60].decode("utf-8", "replace"), secrets)
             raise EndpointError(
-                f"{self._where(path)} answered with {len(raw)} bytes that are not JSON: {start!r}",
+                f"{self._where(path)} returned {len(raw)} bytes that are not JSON: {start!r}",
                 kind="garbled",
                 status=200,
             ) from None
         if not isinstance(payload, dict):
             raise EndpointError(
-                f"{self._where(path)} answered with a {type(payload).__name__}, not a JSON object",
+                f"{self._where(path)} returned a {type(payload).__name__} instead of a JSON object",
                 kind="garbled",
                 status=200,
             )
@@ -260,7 +260,7 @@ class Transport:
         except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
             # Any part of an answer may have any type; explicit checks cannot cover all cases.
             raise EndpointError(
-                f"{self._where(path)} sent an answer that cannot be parsed: {type(error).__name__}",
+                f"{self._where(path)} returned a response that cannot be parsed: {type(error).__name__}",
                 kind="garbled",
                 status=200,
             ) from error

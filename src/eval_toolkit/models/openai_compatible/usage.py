@@ -70,14 +70,14 @@ def read_usage(payload: Mapping[str, Any]) -> Tokens:
     usage = payload.get("usage")
     if type(usage) is not dict:
         return Tokens()
-    given, made = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
+    given, generated = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
     total = count(usage.get("total_tokens"))
     reasoning = _detail(usage, "completion_tokens_details", "reasoning_tokens")
     cached = _detail(usage, "prompt_tokens_details", "cached_tokens")
     cached = cached or count(usage.get("prompt_cache_hit_tokens")) or 0  # DeepSeek
-    if given is not None and made is not None and total == given + made + reasoning:
-        made += reasoning
-    return Tokens(given, made, min(cached, given or 0), min(reasoning, made or 0))
+    if given is not None and generated is not None and total == given + generated + reasoning:
+        generated += reasoning
+    return Tokens(given, generated, min(cached, given or 0), min(reasoning, generated or 0))
 
 
 def _detail(usage: Mapping[str, Any], group: str, name: str) -> int:

@@ -71,21 +71,21 @@ class Usage(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict; unset counts of cached tokens and times are omitted."""
-        told = {name: getattr(self, name) for name in self.__slots__}
+        fields = {name: getattr(self, name) for name in self.__slots__}
         if not self.cached_tokens:
-            del told["cached_tokens"]
+            del fields["cached_tokens"]
         if self.first_token_s is None:
-            del told["first_token_s"]
-        return told
+            del fields["first_token_s"]
+        return fields
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "Usage":
         """Create the object from its dict; unknown fields are ignored."""
-        told = {name: payload[name] for name in cls.__slots__ if name in payload}
+        fields = {name: payload[name] for name in cls.__slots__ if name in payload}
         for name in ("cost", "latency_s", "tries", "cached", "first_token_s"):
-            if not isinstance(told.get(name, 0), (int, float)):
-                raise InvalidTypeError(f"{name} is {told[name]!r:.80}; it must be a number")
-        return cls(**told)
+            if not isinstance(fields.get(name, 0), (int, float)):
+                raise InvalidTypeError(f"{name} is {fields[name]!r:.80}; it must be a number")
+        return cls(**fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,11 +209,11 @@ def _read(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a payload to constructor arguments."""
     given = dict(payload)
     for name, kind in (("usage", Usage), ("error", ErrorInfo)):
-        told = given.get(name)
-        if isinstance(told, Mapping):
-            given[name] = kind.from_dict(told)
-        elif told is not None and not isinstance(told, kind):
-            raise InvalidTypeError(f"{name} is {told!r:.80}; it must be an object")
+        value = given.get(name)
+        if isinstance(value, Mapping):
+            given[name] = kind.from_dict(value)
+        elif value is not None and not isinstance(value, kind):
+            raise InvalidTypeError(f"{name} is {value!r:.80}; it must be an object")
     if given.get("messages") is not None:
         given["messages"] = read_messages(given["messages"])
     if "loglikelihoods" in given:

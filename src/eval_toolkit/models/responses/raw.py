@@ -173,15 +173,15 @@ class RawCompletion(Fields):
         begun = (prompt or self.prompt).rstrip().casefold()
         opened = not self.reasoning and ends_with_opening(begun, tags)
         found = split_reasoning(self.text, tags, opened=opened)
-        told = "\n\n".join(part for part in (self.reasoning, found.reasoning) if part)
+        reasoning = "\n\n".join(part for part in (self.reasoning, found.reasoning) if part)
         silent = bool(self.reasoning) and not self.text.strip() and self.finish_reason == "length"
         tokens = self.reasoning_tokens
-        if tokens is None and not told:
+        if tokens is None and not reasoning:
             tokens = 0
         elif tokens is None and self.completion_tokens is not None:
-            share = len(told) / (len(told) + len(found.answer))
+            share = len(reasoning) / (len(reasoning) + len(found.answer))
             tokens = round(share * self.completion_tokens)
-        return ReplyParts(found.answer, told, found.cut_off or silent, tokens)
+        return ReplyParts(found.answer, reasoning, found.cut_off or silent, tokens)
 
     completion = property(lambda self: self.text, doc="Same as ``text``.")
     completion_sequence_positions = property(
@@ -255,7 +255,7 @@ class RawLoglikelihood(Scored):
     is_greedy : sequence of bool, optional
         Whether each choice is the greedy generation.
     prompt, prompt_tokens, usage, error
-        As in `RawCompletion`.
+        See `RawCompletion`.
 
     Examples
     --------

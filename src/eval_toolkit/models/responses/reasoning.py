@@ -131,8 +131,8 @@ def split_reasoning(text: str, tags: Tags = REASONING_TAGS, *, opened: bool = Fa
 
 def _has_tag(lowered: str, tags: Tags) -> bool:
     """Return whether a lower-case text contains one of the tags."""
-    starts, wanted = _lowered(tags)
-    return any(map(lowered.__contains__, starts)) and any(map(lowered.__contains__, wanted))
+    starts, tags_lowered = _lowered(tags)
+    return any(map(lowered.__contains__, starts)) and any(map(lowered.__contains__, tags_lowered))
 
 
 def ends_with_opening(lowered: str, tags: Tags) -> bool:
@@ -143,15 +143,15 @@ def ends_with_opening(lowered: str, tags: Tags) -> bool:
     >>> ends_with_opening("so: <think>", REASONING_TAGS), ends_with_opening("so:", ())
     (True, False)
     """
-    _, wanted = _lowered(checked_tags(tags))
-    return lowered.endswith(wanted[::2])
+    _, tags_lowered = _lowered(checked_tags(tags))
+    return lowered.endswith(tags_lowered[::2])
 
 
 @lru_cache(maxsize=64)
 def _lowered(tags: tuple[tuple[str, str], ...]) -> tuple[frozenset[str], tuple[str, ...]]:
     """Return the first characters of the tags, for a quick test, and the tags in lower case."""
-    wanted = tuple(tag.casefold() for pair in tags for tag in pair)
-    return frozenset(tag[0] for tag in wanted), wanted
+    lowered = tuple(tag.casefold() for pair in tags for tag in pair)
+    return frozenset(tag[0] for tag in lowered), lowered
 
 
 def checked_tags(tags: Any) -> tuple[tuple[str, str], ...]:
@@ -186,8 +186,8 @@ def cut_off_notes(n: int, total: int) -> list[str]:
 def _parts(answer: str, reasoning: Sequence[str]) -> ReplyParts:
     blank = _BLANK_LINES.match(answer)
     shown = answer[blank.end() :] if blank else answer
-    told = _joined(reasoning)
-    return ReplyParts(_END.sub("", shown), told, tokens=None if told else 0)
+    joined = _joined(reasoning)
+    return ReplyParts(_END.sub("", shown), joined, tokens=None if joined else 0)
 
 
 def _joined(reasoning: Sequence[str]) -> str:

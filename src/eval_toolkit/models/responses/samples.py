@@ -59,7 +59,7 @@ class Completion(_Answered):
         Numbers of tokens; also named ``prompt_sequence_positions`` and
         ``raw_completion_sequence_positions``.
     finish_reason : str, optional
-        As in `RawCompletion`.
+        See `RawCompletion`.
     context : object
         Additional context that the task provides for graders.
     usage : Usage
@@ -150,33 +150,33 @@ class Completion(_Answered):
         lambda self: self.completion_tokens, doc="Same as ``completion_tokens``."
     )
 
-    def _said_by(self, *roles: Role) -> list[str]:
+    def _texts_by_role(self, *roles: Role) -> list[str]:
         return [message.content for message in self.messages or () if message.role in roles]
 
     @property
     def system_user_instruction(self) -> str:
         """System and user messages, joined by blank lines."""
-        return "\n\n".join(self._said_by(Role.SYSTEM, Role.USER))
+        return "\n\n".join(self._texts_by_role(Role.SYSTEM, Role.USER))
 
     @property
     def user_instruction(self) -> str:
         """User messages, joined by blank lines."""
-        return "\n\n".join(self._said_by(Role.USER))
+        return "\n\n".join(self._texts_by_role(Role.USER))
 
     @property
     def first_user_instruction(self) -> str:
         """First user message; "" if there is none."""
-        return next(iter(self._said_by(Role.USER)), "")
+        return next(iter(self._texts_by_role(Role.USER)), "")
 
     @property
     def all_but_first_user_instruction(self) -> str:
         """All user messages except the first, joined by blank lines."""
-        return "\n\n".join(self._said_by(Role.USER)[1:])
+        return "\n\n".join(self._texts_by_role(Role.USER)[1:])
 
     @property
     def last_user_instruction(self) -> str:
         """Last user message; "" if there is none."""
-        return next(reversed(self._said_by(Role.USER)), "")
+        return next(reversed(self._texts_by_role(Role.USER)), "")
 
     @property
     def sanitized_completion(self) -> str:
@@ -202,11 +202,11 @@ class Loglikelihood(_Answered, Scored):
     Parameters
     ----------
     loglikelihoods : sequence of float, or mapping from choice to float
-        As in `RawLoglikelihood`.
+        See `RawLoglikelihood`.
     choices, n_tokens, is_greedy
-        As in `RawLoglikelihood`.
+        See `RawLoglikelihood`.
     id, subject, ground_truth, attempt, prompt, prompt_tokens, context, usage, error
-        As in `Completion`.
+        See `Completion`.
 
     Examples
     --------

@@ -141,19 +141,19 @@ async def run_jobs_async(
     Parameters
     ----------
     jobs, model, journal, finished, concurrency, on_progress, give_up_after, patience_s
-        As in `run_jobs`.
+        See `run_jobs`.
     close_model : bool, default True
         Whether to close the model; if False, it stays open for later calls in the same loop.
 
     Returns
     -------
     JobResults
-        As in `run_jobs`.
+        See `run_jobs`.
 
     Raises
     ------
     ModelError, ArtifactError, InvalidInputError, InvalidTypeError
-        As in `run_jobs`.
+        See `run_jobs`.
 
     Examples
     --------
@@ -281,8 +281,8 @@ class _Asking:
     async def _ask(self, n: int) -> None:
         job = self.jobs[n]
         try:
-            said = await ask(self.model, job.request, self.places[n])
-            response = checked_response(said, job.request)
+            answer = await ask(self.model, job.request, self.places[n])
+            response = checked_response(answer, job.request)
             if (wrong := response.error) is not None:
                 kind = wrong.kind if wrong.kind in ModelError.KINDS else "other"
                 raise ModelError(wrong.message, kind=kind, status=wrong.status, tries=wrong.tries)

@@ -169,8 +169,8 @@ class Journal:
         entries = Entries()
         try:
             with open_regular(self.path) as stream:
-                told = os.fstat(stream.fileno())
-                state = (told.st_ino, told.st_size, told.st_mtime_ns)
+                stat = os.fstat(stream.fileno())
+                state = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
                 if self._seen is not None and self._seen[0] == state:
                     return self._seen[1]
                 for line in lines_of(stream, self.path):
@@ -192,17 +192,17 @@ class Journal:
             check_version(self.path, found["journal"])
             entries.head = found
             return
-        told = request_of(found)
-        if told is not None:
-            usage = told.get("usage")
+        request = request_of(found)
+        if request is not None:
+            usage = request.get("usage")
             entry = Entry(
-                told["unit_id"],
-                told["attempt"],
-                told["step"],
-                told["hash"],
-                response=told.get("response"),
+                request["unit_id"],
+                request["attempt"],
+                request["step"],
+                request["hash"],
+                response=request.get("response"),
                 usage=usage if isinstance(usage, dict) else None,
-                error=told.get("error"),
+                error=request.get("error"),
             )
             entries[entry.key] = entry
         elif line.endswith(b"\n") and line.strip():

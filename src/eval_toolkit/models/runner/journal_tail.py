@@ -47,8 +47,8 @@ class RequestCounts(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict."""
-        told = {name: getattr(self, name) for name in self.__slots__}
-        return told | {"reasons": [list(reason) for reason in self.reasons]}
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return fields | {"reasons": [list(reason) for reason in self.reasons]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +143,8 @@ def read_on(path: Path, since: JournalSoFar) -> JournalSoFar:
     if stream is None:
         return JournalSoFar()
     with stream:
-        told = os.fstat(stream.fileno())
-        if since.offset and not (since.inode == told.st_ino and _is_same(stream, since)):
+        stat = os.fstat(stream.fileno())
+        if since.offset and not (since.inode == stat.st_ino and _is_same(stream, since)):
             since = JournalSoFar()
         offset, mark, n_garbled = since.offset, since.mark, since.n_garbled
         answers, judges = since.answers.copy(), since.judges.copy()
@@ -163,7 +163,7 @@ def read_on(path: Path, since: JournalSoFar) -> JournalSoFar:
                 check_version(path, found["journal"])
             elif line.strip():
                 n_garbled += 1
-    return JournalSoFar(offset, mark, told.st_ino, answers, judges, n_garbled, told.st_mtime)
+    return JournalSoFar(offset, mark, stat.st_ino, answers, judges, n_garbled, stat.st_mtime)
 
 
 def last_entries(path: Path, n: int) -> list[JournalEntry]:
@@ -176,7 +176,7 @@ def last_entries(path: Path, n: int) -> list[JournalEntry]:
         for line in _lines_from_the_end(stream):
             found = request_of(parsed_line(line))
             if found is not None:
-                entries.append(_shown(found))
+                entries.append(_journal_entry(found))
             if len(entries) == n:
                 break
     return entries[::-1]
@@ -221,7 +221,7 @@ def _lines_from_the_end(stream: BinaryIO) -> Iterator[bytes]:
         yield b"".join(reversed(pieces))
 
 
-def _shown(found: Mapping[str, Any]) -> JournalEntry:
+def _journal_entry(found: Mapping[str, Any]) -> JournalEntry:
     key = whole_text(found["unit_id"]), found["attempt"], whole_text(found["step"])
     response = found.get("response")
     if response is None:

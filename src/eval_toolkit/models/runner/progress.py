@@ -51,9 +51,9 @@ class Progress:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict."""
-        told = {name: getattr(self, name) for name in self.__slots__}
+        fields = {name: getattr(self, name) for name in self.__slots__}
         away = None if self.away_since is None else self.away_since.isoformat(timespec="seconds")
-        return {**told, "away_since": away, "eta_s": self.eta_s}
+        return {**fields, "away_since": away, "eta_s": self.eta_s}
 
 
 OnProgress: TypeAlias = Callable[[Progress], object]

@@ -358,7 +358,7 @@ def test_what_an_endpoint_cannot_do_is_a_line_and_not_an_exception() -> None:
     assert not report["models"].ok
     assert report["models"].detail == "'unknown' is not among toy, other"
     assert not report["completions"].ok
-    assert "answered 404" in report["tokenize"].detail
+    assert "returned status 404" in report["tokenize"].detail
     assert "passes verification" in report["loglikelihood"].detail
     assert report.lines()[0] == ("generate", "yes", "by chat")
 
