@@ -54,7 +54,7 @@ class _NotARunError(ArtifactError):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Run(Tabled):
-    """Finished run on disk; use `Run.open` to create it.
+    """Finished run on disk, as opened by `Run.open`.
 
     Examples
     --------

@@ -60,7 +60,7 @@ _SHAPE: dict[str, Any] = {
 }
 """Types of the fields that the manifest of a shard must contain."""
 _RESTORED = ("task", "sandbox")
-"""Settings that are not compared here: `stored_kind` does, or they depend on the machine."""
+"""Settings that `stored_kind` compares or that depend on the machine."""
 
 
 def merge_runs(
