@@ -73,7 +73,7 @@ class HuggingFaceModel(LocalModel):
         Device of each part of the network, e.g. "auto" to spread it over several GPUs (requires
         accelerate).
     compile : bool, default False
-        Whether to compile the network with torch, which is slow to start but then faster.
+        Whether to compile the layers, except attention, with torch: slow to start, then faster.
     batch_invariant : bool, default False
         Whether to process requests one by one, so that results are bitwise independent of other
         requests. This is many times slower on a GPU.
