@@ -18,7 +18,7 @@ def _has_answer(grader: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WithAnswer:
-    """A grader that also stores the extracted answer in the column ``<name>_answer``.
+    """Grader that also stores the extracted answer in the column ``<name>_answer``.
 
     The grader's method ``answer(response)`` returns a string, or None if there is no answer; equal
     strings count as the same answer. The answer is the number for `NumberMatch`, the letter for

@@ -84,7 +84,7 @@ def _n_arguments(function: Any, name: str) -> int:
     if not places or needed:
         what = f"also needs `{needed[0]}`" if needed else "takes no answer"
         raise InvalidTypeError(
-            f"the grader {name} {what}; a grader is a function of (answer) or (answer, reference)"
+            f"the grader {name} {what}; it must be a function of (answer) or (answer, reference)"
         )
     second = places[1] if len(places) > 1 else None
     takes = second is not None and (

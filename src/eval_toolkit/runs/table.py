@@ -28,7 +28,7 @@ PART = "part:"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Subjects of a table of records, and the stored names of their columns."""
+    """Layout of a table of records: its subjects and the stored names of their columns."""
 
     subjects: list[dict[str, Any]]
     columns: dict[str, str]

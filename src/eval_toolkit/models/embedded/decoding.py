@@ -42,7 +42,7 @@ class Generated:
 
 @dataclass(slots=True)
 class _Row:
-    """A sequence being generated."""
+    """Sequence that is being generated."""
 
     at: int
     order: Order
