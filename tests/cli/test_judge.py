@@ -200,7 +200,7 @@ class TestRun:
         code, _, err = command(*arguments)
         assert code == 2
         assert err == (
-            "error: --votes is 3 at temperature 0, where all votes are equal; set --temperature\n"
+            "error: --votes is 3 at temperature 0, where all votes would be identical; set --temperature\n"
         )
         found = as_json(*arguments, "--temperature", 0.5)
         assert found["judges"]["correctness"]["n_asked"] == 3 * N
