@@ -236,7 +236,7 @@ def messages(*, max_turns: int = 3) -> "SearchStrategy[tuple[Message, ...]]":
 
     def made(system: str | None, turns: list[str]) -> tuple[Message, ...]:
         roles = (Role.USER, Role.ASSISTANT)
-        told = [Message(roles[at % 2], text) for at, text in enumerate(turns)]
+        conversation = [Message(roles[at % 2], text) for at, text in enumerate(turns)]
         return (*([] if system is None else [Message(Role.SYSTEM, system)]), *conversation)
 
     strategy: SearchStrategy[tuple[Message, ...]] = st.builds(
