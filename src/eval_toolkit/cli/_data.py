@@ -173,7 +173,7 @@ def read_data(
     needs_roles : bool
         Whether to reject rows with a missing group or time, if the file has such a column.
     salt : str
-        Salt for placeholder texts, which distinguishes rows without text from those of other files.
+        Salt for placeholder texts, so that rows without text in different files remain distinct.
     """
     have = tables.column_names(file, reading.file_format)
     label = _label_column(file, have, reading.label, needs_label)

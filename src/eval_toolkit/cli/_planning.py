@@ -50,7 +50,7 @@ power_option = click.option(
     type=Between,
     default=0.8,
     show_default=True,
-    help="Power: probability that the test succeeds if the assumptions hold.",
+    help="Power: probability that the test succeeds, given the assumptions.",
 )
 width_option = click.option(
     "--width",

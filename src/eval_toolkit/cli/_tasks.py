@@ -58,7 +58,7 @@ task_options = passing("options", _task, (*_OPTIONS.values(),), _OPTIONS)
 """Add the options for a task and its items; the command receives them as ``options``."""
 _WHOLE = {name: option for name, option in _OPTIONS.items() if name not in (*_OF_ITEMS, "by")}
 whole_task_options = passing("options", _task, (*_WHOLE.values(),), _WHOLE)
-"""Add the options for a task with fixed items: all of them, or those of a run."""
+"""Add the options for a task whose items are fixed, e.g. by a stored run."""
 
 
 def sandbox_option(command: _Command) -> _Command:

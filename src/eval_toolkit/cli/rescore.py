@@ -170,7 +170,7 @@ def _typed(context: click.Context) -> set[str]:
 
 
 def _kind(context: click.Context, run: Run) -> str:
-    """Return the group of options that applies: that of the run's kind, or of records."""
+    """Return the group of options that applies: for the run's kind, or for records."""
     said = _typed(context)
     imported = "imported" in (run.manifest.get("config") or {})
     own = _OF.get(run.kind, set()) - _OF["rows"]

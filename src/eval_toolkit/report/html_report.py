@@ -54,8 +54,8 @@ def write_report(
     Raises
     ------
     InvalidInputError
-        If there are no runs, the suffix is not that of an HTML file, the file cannot be written, or
-        a claim cannot be checked.
+        If there are no runs, the file name does not have an HTML suffix, the file cannot be
+        written, or a claim cannot be checked.
     ArtifactError
         If a run is incomplete or altered.
     MissingExtraError

@@ -94,7 +94,7 @@ def _caveats(manifest: Mapping[str, Any], command: str) -> Iterator[str]:
             yield f"the {who} is a user-defined function, {speaker.get('name')}: its code is not stored"
     rescored = manifest.get("rescored")
     if isinstance(rescored, Mapping):
-        yield f"the answers are those of run {rescored.get('run_id')}, rescored"
+        yield f"the answers were taken from run {rescored.get('run_id')} and rescored"
 
 
 def _about_run(manifest: Mapping[str, Any], run: Run) -> Iterator[Fact]:

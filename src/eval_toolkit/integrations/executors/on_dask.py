@@ -70,7 +70,7 @@ class DaskExecutor(Cluster):
     ) -> Iterator[_T]:
         """Apply ``fn`` to every item, in order; ``fn`` and its arrays are sent only once.
 
-        The other parameters are those of `concurrent.futures.Executor.map`. Raises `BrokenExecutor`
+        For the other parameters, see `concurrent.futures.Executor.map`. Raises `BrokenExecutor`
         if a worker died.
         """
         client, executor = self._started()

@@ -77,7 +77,7 @@ class RayExecutor(Cluster):
     ) -> Iterator[_T]:
         """Apply ``fn`` to every item, in order; ``fn`` and its arrays are sent only once.
 
-        The other parameters are those of `concurrent.futures.Executor.map`.
+        For the other parameters, see `concurrent.futures.Executor.map`.
         """
         self._started()
         return super().map(self._ray.put(fn), *iterables, timeout=timeout)

@@ -82,7 +82,7 @@ class Axes:
         return [marked.encode(tooltip=tooltip), text.encode(text="text:N")]
 
     def notes(self, text: str, *, right: bool, baseline: bool) -> list[Any]:
-        """Write the name of the curve, and below it that of the grey curve, in an empty corner."""
+        """Write the name of the curve in an empty corner, with the baseline's name below it."""
         alt = self._alt
         lines: list[tuple[str, dict[str, str], int]] = [(text, {}, -16 if baseline else 0)]
         if baseline:
