@@ -59,7 +59,7 @@ def test_one_is_shown_with_context_columns_and_metrics(command: Command, as_json
 def test_columns_that_depend_on_options_say_so(command: Command) -> None:
     code, out, _ = command("graders", "show", "regex_match")
     assert code == 0
-    assert "must be given" in out
+    assert "required" in out
     assert "columns: grader 'regex_match': needs pattern" in out
     assert "regex_match_found" in command("graders", "show", "regex_match{pattern='x'}")[1]
 

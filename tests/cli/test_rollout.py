@@ -62,7 +62,7 @@ def odd_ones_break() -> Any:
     return ScriptedModel(answer)
 
 
-_FAILED = "the target failed in some turn"
+_FAILED = "the target failed in at least one turn"
 
 
 def cells(out: str) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""Safe terminal output: control characters are escaped and closed streams are ignored."""
+"""Terminal output: reword messages, escape control characters and ignore closed streams."""
 
 import errno
 import os
@@ -73,7 +73,7 @@ _SET = re.compile(r"pass (\w+)=True|\b(\w+)='([^']*)'|option '(\w+)'")
 def in_options(message: str, command: click.Command | None = None) -> str:
     """Reword a library message for the command line, by default for the running command.
 
-    Arguments in backticks are replaced by options of the command.
+    Arguments in backticks are replaced by the corresponding options of the command.
 
     Examples
     --------
@@ -139,9 +139,9 @@ _LONGEST = 4_000
 
 
 def shown_safely(message: str, given: Iterable[str]) -> str:
-    """Return a message with secrets removed from URLs; copies of runs are named by their URL.
+    """Return a message without secrets in URLs; local copies of runs are referred to by URL.
 
-    A very long message is cut in the middle.
+    A very long message is truncated in the middle.
     """
     if len(message) > _LONGEST:
         cut = f" … ({len(message):,} characters) … "
@@ -165,7 +165,7 @@ _ORDERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 def say(text: str, *, err: bool = False, nl: bool = True, styled: bool = False) -> None:
     """Print a string, escaping control characters and characters that the stream cannot encode.
 
-    A ``styled`` string contains terminal styles, and its cells are already escaped.
+    A ``styled`` string contains terminal styles, and its data is already escaped.
     """
     if not styled:
         text = _ORDERS.sub(lambda found: ascii(found[0])[1:-1], text)
@@ -176,7 +176,7 @@ def say(text: str, *, err: bool = False, nl: bool = True, styled: bool = False) 
 
 @contextmanager
 def reader_may_go(*, err: bool = False) -> Iterator[None]:
-    """Ignore closed output streams, so they do not affect the exit code."""
+    """Ignore closed output streams, so that they do not affect the exit code."""
     try:
         yield
     except OSError as error:
@@ -186,7 +186,7 @@ def reader_may_go(*, err: bool = False) -> Iterator[None]:
 
 
 def _silence(stream: object) -> None:
-    """Redirect a stream to the null device, so flushing at exit does not fail again."""
+    """Redirect a stream to the null device, so that flushing at exit does not fail again."""
     try:
         number = stream.fileno()  # type: ignore[attr-defined]
     except (AttributeError, OSError, ValueError):

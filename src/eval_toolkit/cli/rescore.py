@@ -29,7 +29,7 @@ from eval_toolkit.runs import rescore as rescore_run
 _MODELS = {"base_url", "api_key_env", "timeout_s", "max_tries", "requests_per_minute"}
 _MODELS |= {"model_id", "tokens_per_minute", "prices", "max_cost", "max_tokens_total", "model_args"}
 _SERVER = {"base_url", "api_key_env", "prices", "max_cost", "max_tokens_total"}
-"""Options of judges among the scorers."""
+"""Options that apply to judges among the scorers."""
 _GRADED = {"on_error", "max_error_rate"}
 _OF_ALL = {"run", "out", "confidence", "quiet", "as_json", "as_md", "as_html"}
 _OF: dict[str, set[str]] = {
@@ -52,7 +52,7 @@ _CALLED = {"task": "task run", "rollout": "rollout run"}
 @click.option("--metric", "metrics", metavar="NAME", multiple=True,
               help="Records: metric, e.g. roc_auc, f1@0.5, or a column. Repeatable.")  # fmt: skip
 @click.option("--by", metavar="COLUMN", multiple=True,
-              help="Records: slice by this column. Repeatable.")  # fmt: skip
+              help="Records: slice column. Repeatable.")  # fmt: skip
 @click.option(
     "--threshold", type=float, help="Records: threshold of F1, recall and similar metrics."
 )
@@ -170,7 +170,7 @@ def _typed(context: click.Context) -> set[str]:
 
 
 def _kind(context: click.Context, run: Run) -> str:
-    """Return the applicable group of options: for the kind of run, or for its records."""
+    """Return the group of options that applies: for the run's kind, or for records."""
     said = _typed(context)
     imported = "imported" in (run.manifest.get("config") or {})
     own = _OF.get(run.kind, set()) - _OF["rows"]
@@ -194,7 +194,8 @@ def _refuse_unfit(context: click.Context, run: Run, kind: str) -> None:
         if name in unfit:
             homes = [_CALLED[one] for one, names in _OF.items() if name in names]
             raise InvalidInputError(
-                f"{run.path}: {option} applies to a {' or '.join(homes)}, which this is not"
+                f"{run.path}: {option} applies to a {' or '.join(homes)}, and this run is of "
+                "another kind"
             )
 
 
@@ -239,7 +240,7 @@ def _task(asked: _RunOptions) -> tuple[Outcome, Page]:
 
 
 def _of_data(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that specify the data of a named task."""
+    """Return the options that specify the data of a task given by name."""
     for name in ("allow_code", "lm_eval_shots"):
         if options.get(name):
             raise click.UsageError(

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Asking:
-    """Settings of a run other than task and model."""
+    """Settings of a run other than its task and model."""
 
     asked: dict[str, Any]
     """Settings that determine the answers."""
@@ -323,7 +323,7 @@ _WITH_MEASURE = {
         "reasoning_tags",
     ),
 }
-"""Parameters allowed with ``--measure`` (graders and the task); others affect the requests."""
+"""Parameters allowed with ``--measure`` (graders and the task): they do not affect requests."""
 
 
 def _refuse_with_measure(context: click.Context) -> None:

@@ -1,7 +1,7 @@
-"""Metrics as scikit-learn scorers, for ``GridSearchCV(…, scoring=…)``.
+"""Use metrics as scikit-learn scorers, e.g. in ``GridSearchCV(…, scoring=…)``.
 
-A scikit-learn scorer is a callable of a fitted estimator, inputs and labels whose result is
-maximised. In this package, by contrast, a scorer turns inputs into probabilities.
+A scikit-learn scorer takes a fitted estimator, inputs and labels, and returns a number to maximise.
+Elsewhere in this package, a scorer converts inputs to probabilities.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ __all__ = ["SklearnScorer", "sklearn_scorer"]
 class SklearnScorer:
     """Metric as a callable ``(estimator, X, y)``; created by `sklearn_scorer`.
 
-    Instances can be pickled, so a search can run in several processes.
+    Instances can be pickled, so a search can use several processes.
     """
 
     metric: MetricSpec
@@ -53,7 +53,7 @@ class SklearnScorer:
         InvalidInputError
             If the labels or the estimator's classes are not supported.
         UndefinedMetricError
-            If the metric is undefined for these labels; a search marks the fold as failed.
+            If the metric is undefined for these labels; scikit-learn then marks the fold as failed.
         """
         labels = np.asarray(y)
         scores = self._scores(estimator, X)
@@ -127,10 +127,10 @@ def sklearn_scorer(
     positive : label, optional
         Positive class, against all others; 1 by default, required with more than two classes.
     bound : {"value", "low"}, default "value"
-        "low" uses the unfavourable end of the metric's bootstrap interval on the fold, which
+        "low" uses the unfavourable bound of the metric's bootstrap interval on the fold, which
         penalises candidates that score well by chance on few rows.
     n_resamples, seed
-        Settings of that interval.
+        Settings of the bootstrap interval for ``bound="low"``.
 
     Returns
     -------

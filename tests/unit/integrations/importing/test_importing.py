@@ -311,7 +311,7 @@ class TestStatedAlone:
             ({"value": 1.0}, "the log states no standard error and no number of samples"),
             ({"value": 1.0, "stderr": 0.0}, "a standard error of 0 and no number of samples"),
             ({"value": 1.0, "stderr": 0.1}, "a share of 1 cannot have a standard error of 0.1"),
-            ({"value": 0.9, "stderr": 2.0}, "larger than for a single answer"),
+            ({"value": 0.9, "stderr": 2.0}, "larger than that of a single answer"),
         ],
     )
     def test_where_too_little_is_stated_there_is_no_interval(

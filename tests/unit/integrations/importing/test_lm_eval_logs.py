@@ -413,7 +413,7 @@ class TestRefusals:
             (RESULTS, b'{"results": ' + 100_000 * b"[", "malformed JSON"),
             (SAMPLES, b"", "0 samples"),
             (SAMPLES, b"\n \n", "0 samples"),
-            (SAMPLES, b"[1]\n", "line 1: is not an object"),
+            (SAMPLES, b"[1]\n", "line 1: is not a JSON object"),
             (SAMPLES, b'{"doc_id": 1, "doc"', "line 1: malformed JSON"),
             (SAMPLES, b'{"a": 1}\n', "has no 'doc_id'"),
             (SAMPLES, b'{"doc_id": 1, "doc": {"question": "\xff"}}', "not UTF-8"),
