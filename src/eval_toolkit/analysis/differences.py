@@ -15,7 +15,7 @@ from eval_toolkit.errors import InfeasibleError, UndefinedMetricError
 from eval_toolkit.inference import paired_bootstrap_diff, paired_mean_diff
 from eval_toolkit.inference.calibration_intervals import NO_COMPARISON, is_calibration_error
 from eval_toolkit.inference.distributions import critical_value
-from eval_toolkit.inference.paired import is_made_of_draws
+from eval_toolkit.inference.paired import requires_resamples
 from eval_toolkit.inference.paired_intervals import paired_shares
 from eval_toolkit.inference.paired_macro import paired_macro_diff
 from eval_toolkit.inference.plans import MIN_UNITS
@@ -288,7 +288,7 @@ def _scored_difference(
             among = ~np.isnan(hits_a)
             groups = None if values.groups is None else values.groups[among]
             return _shares(cell, hits_a[among], hits_b[among], groups, draws, reason)
-        if cell.n_groups < MIN_UNITS and is_made_of_draws(statistic):
+        if cell.n_groups < MIN_UNITS and requires_resamples(statistic):
             raise UndefinedMetricError(_few(cell, values))
         diff = paired_bootstrap_diff(
             labels,
@@ -303,7 +303,7 @@ def _scored_difference(
         )
     except UndefinedMetricError as error:
         return _without_interval(cell, value_a, value_b, _joined(reason, without_interval(error)))
-    return _bootstrapped(cell, diff, reason, made_of_draws=is_made_of_draws(statistic))
+    return _bootstrapped(cell, diff, reason, made_of_draws=requires_resamples(statistic))
 
 
 def _redrawn_difference(

@@ -243,7 +243,7 @@ class TestContract:
         # ((1 − 0.95) / 2)^(1/10): ten negatives are the smaller class
         assert cell.ci.ci_low == pytest.approx(0.025**0.1)
         assert cell.ci.ci_high == 1.0
-        assert cell.reason == "every resample is at the metric's bound"
+        assert cell.reason == "every resample attains the metric's bound"
 
     def test_no_metrics_is_an_empty_card(self) -> None:
         assert dict(scorecard(Y, S, metrics=[])) == {}

@@ -213,7 +213,7 @@ class TestGroups:
     def test_one_group_says_so(self) -> None:
         cell = mean_cell(as_samples(BINARY, ["one"] * N))
         assert (cell.status, cell.ci) == ("ok", None)
-        assert cell.reason == "no interval: 1 groups, at least 3 are needed"
+        assert cell.reason == "no interval: 1 groups; at least 3 are needed"
 
 
 class TestKinds:
@@ -369,7 +369,7 @@ class TestMethods:
 
     def test_few_units(self) -> None:
         cell = mean_cell(Records.from_columns({"score": [0.5, 0.25]}))
-        assert cell.reason.startswith("no interval: 2 values, at least 3 are needed")
+        assert cell.reason.startswith("no interval: 2 values; at least 3 are needed")
         assert interval(mean_cell(Records.from_columns({"score": [1, 0]}))).method == "wilson"
 
 
