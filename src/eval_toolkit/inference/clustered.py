@@ -79,7 +79,7 @@ def cluster_robust_se(
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite and equally long, or a group id is missing.
+        If the arrays are not 1-D, finite and of equal length, or a group id is missing.
     UndefinedMetricError
         If a key has only one cluster.
 

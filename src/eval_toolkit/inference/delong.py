@@ -78,7 +78,7 @@ def delong_roc_variance(
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite, equally long, or labels are not 0/1.
+        If the arrays are not 1-D, finite and of equal length, or labels are not 0/1.
     UndefinedMetricError
         If a class has fewer than two rows.
 
@@ -166,8 +166,8 @@ def delong_ci(
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite, equally long, labels are not 0/1, or the transform is
-        unknown.
+        If the arrays are not 1-D, finite and of equal length, labels are not 0/1, or the transform
+        is unknown.
     UndefinedMetricError
         If a class is absent, or has a single row and the classes overlap.
 

@@ -108,7 +108,7 @@ def mean_se(values: ArrayLike, *, groups: ArrayLike | None = None) -> MeanSE:
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite and equally long.
+        If the arrays are not 1-D, finite and of equal length.
     UndefinedMetricError
         If there are fewer than two units, or fewer than two clusters.
 
@@ -172,7 +172,7 @@ def t_interval(
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite and equally long.
+        If the arrays are not 1-D, finite and of equal length.
     UndefinedMetricError
         If there are fewer than two units, or fewer than two clusters, or all values are equal, so
         their variance is unknown.
@@ -237,8 +237,8 @@ def paired_mean_diff(
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite and equally long, or a proportion has values other than 0
-        and 1.
+        If the arrays are not 1-D, finite and of equal length, or a proportion has values other than
+        0 and 1.
     UndefinedMetricError
         If there are fewer than two units, or fewer than two clusters.
 

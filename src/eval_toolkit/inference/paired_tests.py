@@ -110,7 +110,7 @@ def mcnemar_test(
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, equally long and 0/1, or the method is unknown.
+        If the arrays are not 1-D, of equal length and 0/1, or the method is unknown.
 
     Notes
     -----
@@ -222,7 +222,7 @@ def sign_flip_test(
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite and equally long, or an argument is out of range.
+        If the arrays are not 1-D, finite and of equal length, or an argument is out of range.
 
     Notes
     -----
