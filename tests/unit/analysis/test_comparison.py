@@ -251,7 +251,7 @@ def test_few_units_have_values_but_no_interval():
     assert (cell.status, cell.ci_low, cell.p_value) == ("ok", None, None)
     assert cell.verdict == "not tested"
     assert cell.delta == cell.value_b - cell.value_a
-    assert cell.reason == "no interval: 8 common units, at least 10 are needed"
+    assert cell.reason == "no interval: 8 common units; at least 10 are needed"
     cell = compare_records({"t": a}, {"t": b}, ["brier"]).cells[0]
     direct = paired_bootstrap_diff(LABELS[few], scores(1)[few], scores(2)[few], brier_score)
     assert (cell.ci_low, cell.p_value) == pytest.approx((direct.ci_low, direct.p_value))

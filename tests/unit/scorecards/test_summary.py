@@ -495,7 +495,7 @@ class TestNothingMeasured:
         cell = summarise(records, [ms.pass_at_k("x", 64)])["x_pass@64"]
         assert (cell.status, cell.reason) == (
             "skipped",
-            "no unit has a value: 0 errors, 3 skipped; at most 2 of 64 attempts have one",
+            "no unit has a value: 0 errors, 3 skipped; at most 2 of 64 attempts have a value",
         )
 
     def test_a_slice_in_which_everything_failed_has_its_cell(self) -> None:
