@@ -260,7 +260,7 @@ def test_what_a_run_does_not_store_cannot_pair(tmp_path: Path) -> None:
     [
         ({"units": "order"}, "`units`"),
         ({"slices": {"a": "x", "b": "x"}}, "maps two names in A to the same name in B"),
-        ({"metrics": "acc=match"}, "must map names of A"),
+        ({"metrics": "acc=match"}, "must map names in A"),
     ],
 )
 def test_a_match_that_means_nothing_is_refused(given: dict[str, Any], said: str) -> None:
