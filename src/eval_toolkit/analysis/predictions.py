@@ -51,7 +51,7 @@ def one_subject(
 ) -> IntArray:
     """Return the rows of one scorer on one slice; raise if there are several.
 
-    ``name`` and ``option`` are used in messages: the file, and the option that selects a scorer.
+    ``name`` (the file) and ``option`` (which selects a scorer) are used in messages.
     """
     rows: IntArray = np.arange(len(arrays), dtype=np.int64)
     chosen = ((option, "scorers", scorer), ("slice", "slices", slice))

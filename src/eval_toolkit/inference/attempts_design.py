@@ -216,7 +216,7 @@ class AttemptsDesign(Displayed):
         Raises
         ------
         InvalidInputError
-            If a number is out of range.
+            If an argument is out of range.
 
         Examples
         --------

@@ -61,7 +61,7 @@ def n_for_bound(
     Raises
     ------
     InvalidInputError
-        If a number is out of range, or the expected rate is not below the bound.
+        If an argument is out of range, or the expected rate is not below the bound.
     InfeasibleError
         If more than a million failures would have to be allowed.
 

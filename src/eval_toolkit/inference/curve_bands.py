@@ -185,7 +185,7 @@ def pr_band(
 
     For the samples of `roc_band`, 95 % intervals covered the true precision in 93 to 99 % at
     recalls from 0.3 to 0.8. Precision near recall 1 depends on the lowest-scoring positive; its
-    interval covered the truth in 80 % of samples of 100 rows at recall 0.99.
+    interval covered the true value in 80 % of samples of 100 rows at recall 0.99.
 
     References
     ----------

@@ -37,7 +37,7 @@ __all__ = ["RankedSystem", "Ranking", "SystemPair", "rank_systems"]
 RankingMethod: TypeAlias = Literal["bootstrap", "bayes"]
 _N_DRAWS = 4000
 _FEW = 8
-"""Mean number of units per pattern above which patterns instead of units are resampled."""
+"""Mean number of units per pattern above which patterns are resampled instead of units."""
 _STICKS = 40
 """Number of terms in the stick-breaking construction; the truncation error is (2/3)^40."""
 _STANDARD = NormalDist()

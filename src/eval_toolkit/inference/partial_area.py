@@ -33,7 +33,7 @@ class PartialRocAuc(CallableStatistic):
 
     @property
     def among(self) -> str:
-        """Description of the relevant rows, for messages."""
+        """Description of the relevant rows, used in messages."""
         return f" up to a false-positive rate of {self.max_fpr:g}"
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:

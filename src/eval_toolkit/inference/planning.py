@@ -237,7 +237,7 @@ def roc_auc_sd(area: SupportsFloat, positives: SupportsFloat) -> float:
     Raises
     ------
     InvalidInputError
-        If a number is out of range.
+        If an argument is out of range.
 
     Notes
     -----
@@ -309,7 +309,7 @@ def n_for_power(
     Raises
     ------
     InvalidInputError
-        If a number is out of range, or the arguments do not fully specify 0/1 or real values.
+        If an argument is out of range, or the arguments do not fully specify 0/1 or real values.
 
     Notes
     -----

@@ -21,7 +21,7 @@ from eval_toolkit.inference.plans import Plan
 
 @dataclass(eq=False)
 class View:
-    """Rows arranged for the kernel, given a plan and the needs of the statistics."""
+    """Rows arranged for the kernel, given a plan and the requirements of the statistics."""
 
     data: Columns
     plan: Plan

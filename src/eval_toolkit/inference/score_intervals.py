@@ -298,7 +298,8 @@ def _df_of(carriers: float, n: int) -> float:
 
 
 def _auc_trials(auc: float, m: int, n: int, carriers: float = 0.0) -> float:
-    """Return the equivalent number of trials of an AUC, for normal scores or by Newcombe."""
+    """Return the equivalent number of trials of an AUC, for normal scores or by Newcombe's
+    method."""
     spread = auc * (1.0 - auc)
     if spread <= 0.0:
         return math.inf

@@ -248,7 +248,7 @@ def confidence_sequence(
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        As for `ConfidenceSequence`.
+        As in `ConfidenceSequence`.
 
     Examples
     --------

@@ -91,7 +91,7 @@ def named(name: str, *, at: At = None) -> MetricSpec:
     MissingColumnError
         (a ValueError and a KeyError) If no metric has that name; the message suggests the nearest one.
     InvalidInputError
-        If a number is out of range.
+        If an argument is out of range.
 
     Examples
     --------

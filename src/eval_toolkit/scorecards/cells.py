@@ -196,7 +196,7 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
         return rows
 
     def to_pandas(self) -> Any:
-        """Return one row per metric, slices included; needs the ``dataframe`` extra.
+        """Return one row per metric, including slices; requires the ``dataframe`` extra.
 
         The columns are metric, value, low, high, n, status, reason, confidence, n_resamples and
         method; with slices, the first is the name of ``by``.
@@ -209,7 +209,7 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
         return pandas.DataFrame(columns)
 
     def plot(self) -> Any:
-        """Return a chart of the values with their intervals; needs the ``report`` extra.
+        """Return a chart of the values with their intervals; requires the ``report`` extra.
 
         Returns
         -------

@@ -250,7 +250,7 @@ class Records(Displayed):
         )
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with one row per record; needs the ``dataframe`` extra.
+        """Return a pandas DataFrame with one row per record; requires the ``dataframe`` extra.
 
         The columns are named as in ``records.parquet``: ``correct``, ``correct.status``,
         ``correct.reason``, and ``part:<name>`` for slices. Values without status "ok" are missing.
@@ -259,7 +259,7 @@ class Records(Displayed):
         return pandas.DataFrame(self._columns())
 
     def to_polars(self) -> Any:
-        """Return a polars DataFrame with the columns of `to_pandas`; needs polars."""
+        """Return a polars DataFrame with the columns of `to_pandas`; requires polars."""
         polars = require("polars", feature="Records.to_polars")
         return polars.DataFrame(self._columns(), strict=False)
 
