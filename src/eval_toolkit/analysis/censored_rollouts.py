@@ -66,11 +66,11 @@ def curve_difference(
         for name, side in (("A", a), ("B", b))
         if side.n_cut
     )
-    told = f"{cut} were cut short and count as censored (Kaplan-Meier)"
+    note = f"{cut} were cut short and count as censored (Kaplan-Meier)"
     return replace(
         blank,
         status="ok",
-        reason="; ".join(filter(None, [told if cut else "", found.reason])),
+        reason="; ".join(filter(None, [note if cut else "", found.reason])),
         value_a=found.value_a,
         value_b=found.value_b,
         delta=found.delta,

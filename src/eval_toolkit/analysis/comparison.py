@@ -365,16 +365,16 @@ def _check_systems(matched: Matched, requested: Sequence[Requested]) -> None:
             )
 
 
-def _at_address(matched: Matched, wanted: Requested, tasks_of: _TasksOf, run: Run) -> _Work:
+def _at_address(matched: Matched, request: Requested, tasks_of: _TasksOf, run: Run) -> _Work:
     """Return the comparisons of one metric on one part, for all slices and scorers that have it."""
-    pairs = wanted.part or {}
+    pairs = request.part or {}
     found = [
-        (part, tasks_of(part, [wanted]))
+        (part, tasks_of(part, [request]))
         for subject in matched.subjects
-        if wanted.is_of(subject.scorer_a) and (part := at_part(subject, pairs)) is not None
+        if request.is_of(subject.scorer_a) and (part := at_part(subject, pairs)) is not None
     ]
     if not found:
-        named = written(wanted.name, format_part(pairs), wanted.system)
+        named = written(request.name, format_part(pairs), request.system)
         parts = dict.fromkeys(run.cells.place(*place) for place in run.cells.places)
         near = difflib.get_close_matches(format_part(pairs), parts, n=1)
         hint = (

@@ -209,9 +209,9 @@ def _configs(*manifests: Mapping[str, Any]) -> list[dict[str, Any]]:
     configs = []
     for manifest in manifests:
         config = dict(manifest.get("config") or {})
-        told = config.pop("imported", None)
-        if told and same:
-            config["imported"] = {name: told.get(name) for name in ("tool_version", "settings")}
+        imported = config.pop("imported", None)
+        if imported and same:
+            config["imported"] = {name: imported.get(name) for name in ("tool_version", "settings")}
         configs.append(config)
     return configs
 

@@ -93,10 +93,10 @@ def stated_in(run: Run) -> dict[str, bool]:
 
     They were set by `with_directions` or when the run was written.
     """
-    told = run.manifest.get(_KEY)
-    if not isinstance(told, Mapping):
+    directions = run.manifest.get(_KEY)
+    if not isinstance(directions, Mapping):
         return {}
-    return {str(name): up for name, up in told.items() if isinstance(up, bool)}
+    return {str(name): up for name, up in directions.items() if isinstance(up, bool)}
 
 
 def column_of(metric: str) -> str:
@@ -155,9 +155,9 @@ def agreed(stated: Sequence[bool | None], metric: str) -> bool | None:
     >>> agreed([True, None], "x"), agreed([True, False], "x"), agreed([], "val_loss")
     (True, None, False)
     """
-    told = {up for up in stated if up is not None}
+    directions = {up for up in stated if up is not None}
     if stated:
-        return told.pop() if len(told) == 1 else None
+        return directions.pop() if len(directions) == 1 else None
     by_name = higher_is_better(metric)
     return higher_is_better(column_of(metric)) if by_name is None else by_name
 

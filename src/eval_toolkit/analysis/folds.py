@@ -56,11 +56,11 @@ def folds_of(run: Run, slice_name: str, scorer: str) -> dict[str, Fold] | None:
     """Return the folds of a scorer on a slice, by part; None if the run has no folds."""
     cells = run.cells
     found = {}
-    for part, told in cells.folds.items():
+    for part, stored_fold in cells.folds.items():
         if slice_name in cells.slices and part in cells.parts(slice_name):
             block = cells.block_or_none(slice_name, scorer, part) or {}
             n_test = int(cells.entry(slice_name, part).get("n", 0))
-            found[part] = Fold(told.get("n_train"), n_test, block)
+            found[part] = Fold(stored_fold.get("n_train"), n_test, block)
     return found or None
 
 

@@ -203,7 +203,7 @@ def leaderboard(
             "(name them with a mapping if their names are equal)"
         )
     chosen, left_out = _common_tasks(table, tasks)
-    parts, groups, told, notes = {}, {}, [], []
+    parts, groups, task_units, notes = {}, {}, [], []
     directions: dict[str, bool] = {}
     rates = True
     for task in chosen:
@@ -211,14 +211,14 @@ def leaderboard(
         if not allow_version_change:
             _check_alike(task, names, entries)
         metric = _metric(task, addresses.metric(task), names, entries)
-        entries, said = _aligned(task, names, entries)
-        notes += said
+        entries, matching_notes = _aligned(task, names, entries)
+        notes += matching_notes
         common = _common(task, metric, names, entries, on_mismatch)
         parts[task], groups[task] = common.values, common.groups
         rates = rates and all(entry.is_rate(metric) for entry in entries)
         directions[task] = _direction(metric, entries)
         means = dict(zip(names, common.values.mean(axis=0).tolist(), strict=True))
-        told.append(
+        task_units.append(
             TaskUnits(
                 task, metric, len(common.values), common.n_left_out, means, addresses.part(task)
             )
@@ -243,7 +243,7 @@ def leaderboard(
         share=None if rates else False,
         **options,
     )
-    return Leaderboard(ranking, tuple(told), tuple(left_out), tuple(filter(None, notes)))
+    return Leaderboard(ranking, tuple(task_units), tuple(left_out), tuple(filter(None, notes)))
 
 
 def _check_alike(task: str, names: Sequence[str], entries: Sequence["_Entry"]) -> None:
@@ -261,9 +261,9 @@ def _check_alike(task: str, names: Sequence[str], entries: Sequence["_Entry"]) -
 def _about_rollouts(where: str, metric: str, entry: "_Entry", first: "_Entry") -> list[str]:
     """Return notes on differences between rollout runs other than the systems."""
     changed = changed_settings(first.run.manifest, entry.run.manifest)
-    told = [f"{name} {other}, not {one}" for name, (one, other) in changed.items()]
+    differences = [f"{name} {other}, not {one}" for name, (one, other) in changed.items()]
     cut = cut_short_note(entry.cells, metric)
-    return [f"{where}: {note}" for note in (*told, *([cut] if cut else []))]
+    return [f"{where}: {note}" for note in (*differences, *([cut] if cut else []))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,9 +457,9 @@ def _aligned(
     first, notes, aligned = entries[0], [], [entries[0]]
     for name, entry in zip(names[1:], entries[1:], strict=True):
         sides = ((first.run, first.records), (entry.run, entry.records))
-        records, said = matched_records(*sides, (task, task), "auto")
+        records, matching_notes = matched_records(*sides, (task, task), "auto")
         aligned.append(replace(entry, records=records))
-        notes += [f"{names[0]} and {name}, {note}" for note in said]
+        notes += [f"{names[0]} and {name}, {note}" for note in matching_notes]
     return aligned, notes
 
 

@@ -115,8 +115,8 @@ def renamed(entries: Mapping[str, _T], names: Mapping[str, str]) -> dict[str, _T
     {'exact_match': 1, 'f1': 3}
     """
     ours = {theirs: name for name, theirs in names.items() if theirs in entries}
-    taken = set(ours.values()) - ours.keys()
-    return {ours.get(name, name): entry for name, entry in entries.items() if name not in taken}
+    replaced = set(ours.values()) - ours.keys()
+    return {ours.get(name, name): entry for name, entry in entries.items() if name not in replaced}
 
 
 def source_tool(manifest: Mapping[str, Any]) -> str:

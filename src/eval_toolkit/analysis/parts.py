@@ -109,15 +109,15 @@ def at_part(subject: Subject, pairs: Mapping[str, str]) -> Subject | None:
 
     ``pairs`` defines the part; its key "slice" may contain the name of the slice.
     """
-    wanted = dict(pairs)
+    conditions = dict(pairs)
     stored = [records for records in subject.sides if records is not None]
-    if wanted.get(SLICE) == subject.slice and not any(SLICE in one.slices for one in stored):
-        del wanted[SLICE]
-    if not wanted:
+    if conditions.get(SLICE) == subject.slice and not any(SLICE in one.slices for one in stored):
+        del conditions[SLICE]
+    if not conditions:
         return subject
-    if not any(part_mask(records, wanted).any() for records in stored):
+    if not any(part_mask(records, conditions).any() for records in stored):
         return None
-    return _part(subject, wanted)
+    return _part(subject, conditions)
 
 
 def _divided(subject: Subject, by: str, runs: tuple[Run, Run]) -> Matched:

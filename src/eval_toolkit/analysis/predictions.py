@@ -55,18 +55,18 @@ def one_subject(
     """
     rows: IntArray = np.arange(len(arrays), dtype=np.int64)
     chosen = ((option, "scorers", scorer), ("slice", "slices", slice))
-    for argument, field, wanted in chosen:
+    for argument, field, selected in chosen:
         have = np.array(getattr(arrays, field), dtype=object)
         known = sorted(set(have.tolist()))
-        if wanted is None and len(known) > 1:
+        if selected is None and len(known) > 1:
             raise InvalidInputError(
                 f"{name} contains {len(known)} {field}, {_listed(known)}; choose one with {argument}="
             )
-        if wanted is not None and wanted not in known:
+        if selected is not None and selected not in known:
             has = _listed(known) if known else f"no column of {field}"
-            raise MissingColumnError(f"`{argument}`: {name} has no {wanted!r}; it has {has}")
-        if wanted is not None:
-            rows = rows[have[rows] == wanted]
+            raise MissingColumnError(f"`{argument}`: {name} has no {selected!r}; it has {has}")
+        if selected is not None:
+            rows = rows[have[rows] == selected]
     if not len(rows):
         raise MissingColumnError(f"{name} has no row of scorer {scorer!r} on slice {slice!r}")
     _refuse_repeated(arrays, rows, name)

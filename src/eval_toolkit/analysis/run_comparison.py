@@ -59,13 +59,13 @@ class RunComparison(Tabled):
 
     def _at(self, address: str) -> RunDifference:
         named = {cell.metric for cell in self.cells}
-        wanted = Address(address) if address in named else Address.parse(address)
-        pairs = dict(wanted.part or {})
+        requested = Address(address) if address in named else Address.parse(address)
+        pairs = dict(requested.part or {})
         found = [
             cell
             for cell in self.cells
-            if cell.metric == wanted.metric
-            and wanted.system in (None, cell.scorer)
+            if cell.metric == requested.metric
+            and requested.system in (None, cell.scorer)
             and pairs in (own := parse_part(cell.part), {SLICE: cell.slice, **own})
         ]
         if len(found) == 1:

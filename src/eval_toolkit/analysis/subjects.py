@@ -117,8 +117,8 @@ def matched_subjects(
     of_b = _with_slice_names_of_a(of_b, theirs)
     names = _names(slices, "slices", dict.fromkeys(slice_ for slice_, _ in of_a), a, b, of_b, 0)
     partner = _partners(a, b, of_a, of_b, pairs)
-    wanted = _names(scorers, "scorers", dict.fromkeys(name for _, name in of_a), a, b, of_b, 1)
-    chosen = [key for key in of_a if key[0] in names and key[1] in wanted]
+    requested = _names(scorers, "scorers", dict.fromkeys(name for _, name in of_a), a, b, of_b, 1)
+    chosen = [key for key in of_a if key[0] in names and key[1] in requested]
     both = [
         (key, (key[0], partner[key[1]]))
         for key in chosen

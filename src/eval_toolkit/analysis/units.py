@@ -162,12 +162,12 @@ class CommonUnits:
 
     def failures(self, columns: Iterable[str]) -> list[str]:
         """Return the reasons why units have no value, for A and for B."""
-        said: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         for column in columns:
             for name, side, at in (("A", self.a, self.in_a), ("B", self.b, self.in_b)):
                 if why := side.failure(column, at):
-                    said.setdefault(name, f"in {name}: {why}")
-        return [said[name] for name in sorted(said)]
+                    reasons.setdefault(name, f"in {name}: {why}")
+        return [reasons[name] for name in sorted(reasons)]
 
     def contains(self, other: "CommonUnits") -> bool:
         """Return whether all units of another slice are included, with equal content and values.

@@ -107,7 +107,7 @@ def evaluate_gate(
     "slice 'test' has 250 rows, fewer than 300"
     """
     candidate = opened_run(run, "run")
-    wanted = load_claims(claims) if isinstance(claims, (str, Path)) else _checked(claims)
+    all_claims = load_claims(claims) if isinstance(claims, (str, Path)) else _checked(claims)
     against = None if baseline is None else opened_run(baseline, "baseline")
     if against is None:
         (candidate,) = with_directions([candidate], higher_is_better)
@@ -121,10 +121,10 @@ def evaluate_gate(
         n_resamples=n_resamples,
         seed=resolve_seed(seed, rng),
     )
-    made = []
-    for claim in wanted:
+    claim_specs = []
+    for claim in all_claims:
         if isinstance(claim, ClaimSpec):
-            made.append(claim)
+            claim_specs.append(claim)
             continue
         _check_address(claim, candidate)
         if claim.non_inferior_by is None:
@@ -133,9 +133,9 @@ def evaluate_gate(
             raise InvalidInputError(f"claim {claim.name!r} needs a baseline run (--baseline RUN)")
         else:
             gate = _non_inferiority_gate(claim, against, candidate, compare)
-        made.append(ClaimSpec(claim.name, (gate,), description=claim.description))
+        claim_specs.append(ClaimSpec(claim.name, (gate,), description=claim.description))
     payload = {**candidate.results, **candidate.cells.to_dict()}
-    return evaluate_claims(payload, made, manifest=candidate.manifest)
+    return evaluate_claims(payload, claim_specs, manifest=candidate.manifest)
 
 
 def _check_address(claim: Claim, run: Run) -> None:

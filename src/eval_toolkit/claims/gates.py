@@ -241,7 +241,7 @@ def cell_threshold_gate(
     >>> gate.evaluate(result).message
     'ci_low of pr_auc @ language=de / guard is 0.860; it must be >= 0.9'
     """
-    wanted = address if isinstance(address, Address) else Address.parse(address)
+    target = address if isinstance(address, Address) else Address.parse(address)
     validation.choice(bound, "bound", ("value", "ci_low", "ci_high"))
     compare, limit = comparison_of(op, threshold)
 
@@ -251,10 +251,10 @@ def cell_threshold_gate(
         where = results.address(found)
         stored = found.cell.to_dict()
         value, reason, _ = number_at(stored, [bound])
-        said = where if bound == "value" else f"{bound} of {where}"
-        return compared(said, value, reason, stored, op, compare, limit)
+        description = where if bound == "value" else f"{bound} of {where}"
+        return compared(description, value, reason, stored, op, compare, limit)
 
-    return verdict_gate(f"cell_threshold:{wanted}", decide, severity=severity)
+    return verdict_gate(f"cell_threshold:{target}", decide, severity=severity)
 
 
 def minimum_slice_size_gate(

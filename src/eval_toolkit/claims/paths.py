@@ -87,13 +87,13 @@ def _greedy(node: Any, text: str) -> _Trail:
     absent = absence(node)
     furthest = _Trail(node, False, text, absent)
     parts = text.split(".")
-    for taken in range(len(parts), 0, -1):
-        found = _step(node, ".".join(parts[:taken]))
+    for n_parts in range(len(parts), 0, -1):
+        found = _step(node, ".".join(parts[:n_parts]))
         if found is None:
             continue
-        if taken == len(parts):
+        if n_parts == len(parts):
             return _Trail(found[0], True, "", absent)
-        trail = _greedy(found[0], ".".join(parts[taken:]))
+        trail = _greedy(found[0], ".".join(parts[n_parts:]))
         if trail.complete:
             return trail
         if len(trail.rest) < len(furthest.rest):

@@ -173,7 +173,7 @@ def undefined_error(statistic: Statistic, undefined: int, n: int) -> UndefinedMe
         first = f" (first: {statistic.failures[0]})"
     return UndefinedMetricError(
         f"{statistic.name} is undefined on {undefined} of {n} resamples{first}; "
-        "an interval needs at least 95 % of them"
+        "for an interval, it must be defined on at least 95 %"
     )
 
 

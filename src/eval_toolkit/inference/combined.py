@@ -146,7 +146,7 @@ def _percentile_result(
     if n_undefined > MAX_UNDEFINED * len(samples):
         raise UndefinedMetricError(
             f"the statistic is undefined on {n_undefined} of {len(samples)} resamples; "
-            "an interval needs at least 95 % of them"
+            "for an interval, it must be defined on at least 95 %"
         )
     spread = float(np.ptp(defined)) > ROUNDING * max(1.0, abs(point))
     low, high = percentile_interval(defined, confidence) if spread else (point, point)

@@ -231,18 +231,18 @@ def _band(
     y_true, y_score, groups = data
     labels, scores = validation.binary_pair(y_true, y_score)
     level = validation.fraction(confidence, "confidence")
-    wanted = validation.integer(n_resamples, "n_resamples", low=20)
+    n_draws = validation.integer(n_resamples, "n_resamples", low=20)
     validation.both_classes(labels, "the curve")
     plan = chosen_plan(labels, groups=groups)
     enough_units(plan)
     unit = np.arange(len(labels)) if plan.unit_of_row is None else plan.unit_of_row
     number = resolve_seed(seed)
     method = "percentile" if groups is None else "percentile, groups"
-    curves = _resampled(read, labels, scores, plan, grid, wanted, number)
-    if len(curves) < (1.0 - _MAX_UNDEFINED) * wanted:
+    curves = _resampled(read, labels, scores, plan, grid, n_draws, number)
+    if len(curves) < (1.0 - _MAX_UNDEFINED) * n_draws:
         plan = label_stratified_plan(labels) if groups is None else label_group_plan(labels, groups)
         method += ", label-stratified"
-        curves = _resampled(read, labels, scores, plan, grid, wanted, number)
+        curves = _resampled(read, labels, scores, plan, grid, n_draws, number)
     if not len(curves):  # pragma: no cover - each class is drawn now
         raise UndefinedMetricError("the curve is undefined on every resample")
     tail = (1.0 - level) / 2.0

@@ -167,9 +167,9 @@ def rank_systems(
     level_systems = _joint_level(deviations, level, float(np.abs(suite.values).max()))
     ends_of = _Bounds(suite, draws if options["method"] == "bayes" else None)
     pairs = list(combinations(range(len(suite.names)), 2))
-    made = _corrected([ends_of.pair(i, j, level) for i, j in pairs], options["adjust"])
+    comparisons = _corrected([ends_of.pair(i, j, level) for i, j in pairs], options["adjust"])
     beaten = np.zeros((len(suite.names), len(suite.names)), dtype=np.bool_)
-    for (i, j), pair in zip(pairs, made, strict=True):
+    for (i, j), pair in zip(pairs, comparisons, strict=True):
         beaten[j, i], beaten[i, j] = pair.decided(level, suite.sign)
     ranks = _ranks(suite, beaten)
     p_best = _shares(draws * suite.sign)
@@ -186,7 +186,7 @@ def rank_systems(
     ]
     ordered = [
         _better_first(suite, draws, i, j, pair, level)
-        for (i, j), pair in zip(pairs, made, strict=True)
+        for (i, j), pair in zip(pairs, comparisons, strict=True)
     ]
     order = {system.name: at for at, system in enumerate(sorted(systems, key=_standing))}
     return Ranking(
@@ -389,7 +389,7 @@ class _Bounds:
         if self.posterior is not None:
             column = self.posterior[:, at]
             low, high = np.quantile(column, [(1 - level) / 2, (1 + level) / 2]).tolist()
-            made = BootstrapCI(
+            interval = BootstrapCI(
                 float(suite.values[at]), low, high, level, len(column), "beta-binomial"
             )
         else:
@@ -397,12 +397,12 @@ class _Bounds:
             found = self._closed_form(columns, level)
             if found is None:
                 return None
-            made = found
+            interval = found
         n_groups = sum(len(np.unique(part)) for part in suite.groups)
-        made = replace(made, n_units=sum(map(len, suite.parts)), n_groups=n_groups)
+        interval = replace(interval, n_units=sum(map(len, suite.parts)), n_groups=n_groups)
         if nominal is None:
-            return made
-        return replace(made, confidence=nominal, method=f"{made.method}, simultaneous")
+            return interval
+        return replace(interval, confidence=nominal, method=f"{interval.method}, simultaneous")
 
     def _closed_form(self, columns: list[FloatArray], level: float) -> BootstrapCI | None:
         """Return the interval for a mean over parts, clipped to the bounds of the values."""

@@ -119,7 +119,7 @@ def mde_from_ci(
     >>> round(mde_from_ci(diff).mde, 4)
     0.0572
     """
-    level, wanted = validation.fraction(alpha, "alpha"), validation.fraction(power, "power")
+    level, target_power = validation.fraction(alpha, "alpha"), validation.fraction(power, "power")
     width = ci.ci_high - ci.ci_low
     if not (math.isfinite(width) and width > 0.0):
         raise InfeasibleError(
@@ -132,11 +132,11 @@ def mde_from_ci(
     else:
         observed, n_units = ci.point_estimate, ci.n_units
     return MDEEstimate(
-        mde=(critical_value(1.0 - level) + normal_quantile(wanted)) * sigma,
+        mde=(critical_value(1.0 - level) + normal_quantile(target_power)) * sigma,
         sigma_delta=sigma,
         delta_observed=observed,
         alpha=level,
-        power=wanted,
+        power=target_power,
         n_resamples=ci.n_resamples,
         n=-1 if n_units is None else n_units,
     )
@@ -437,8 +437,8 @@ def _discordance(
         psi = p0 * q1 + p1 * q0 - 2.0 * rho * math.sqrt(p0 * q0 * p1 * q1)
     if psi < abs(effect):
         raise InvalidInputError(
-            f"the share of disagreement, `discordance`, is {psi:g}, below the effect "
-            f"{abs(effect):g}; the systems must differ on at least that share of units"
+            "the fraction of units on which the systems differ (`discordance`) is "
+            f"{psi:g}; it must be at least the size of the effect, {abs(effect):g}"
         )
     return psi
 

@@ -249,24 +249,24 @@ def label_group_plan(
     >>> plan.strata.tolist()
     [0, 2, 3]
     """
-    wanted = sorted(set(resample_labels))
-    if not wanted or not set(wanted) <= {0, 1}:
+    selected = sorted(set(resample_labels))
+    if not selected or not set(selected) <= {0, 1}:
         raise InvalidInputError(
             f"`resample_labels` is {resample_labels!r}; name at least one of the labels 0 and 1"
         )
     codes, n_groups = group_codes(groups, len(labels))
-    absent = [label for label in wanted if not (labels == bool(label)).any()]
+    absent = [label for label in selected if not (labels == bool(label)).any()]
     if absent:
         raise InvalidInputError(f"`resample_labels` names {absent[0]}, but no row has this label")
     # Units of the drawn labels come first, in order of (label, group); then the fixed rows.
     key = np.where(labels, n_groups, 0) + codes
-    drawn = np.isin(labels, [bool(label) for label in wanted])
+    drawn = np.isin(labels, [bool(label) for label in selected])
     unique, unit_of_drawn = np.unique(key[drawn], return_inverse=True)
     unit = np.empty(len(labels), dtype=np.int64)
     unit[drawn] = unit_of_drawn
     n_fixed = int(np.count_nonzero(~drawn))
     unit[~drawn] = len(unique) + np.arange(n_fixed)
-    sizes = np.array([np.count_nonzero((unique >= n_groups) == bool(label)) for label in wanted])
+    sizes = np.array([np.count_nonzero((unique >= n_groups) == bool(label)) for label in selected])
     return Plan(
         "label-groups",
         len(labels),

@@ -150,13 +150,13 @@ class _TwoScorers:
             pair.append(scores)
         if len(labels) < 10:
             raise InvalidInputError(f"`{prefix}y` has {len(labels)} rows; at least 10 are needed")
-        made = cls(labels.astype(np.int64), (pair[0], pair[1]))
-        if made.fewest < MIN_CLASS:
+        two_scorers = cls(labels.astype(np.int64), (pair[0], pair[1]))
+        if two_scorers.fewest < MIN_CLASS:
             raise UndefinedMetricError(
-                f"`{prefix}y` has {made.fewest} rows of one class; a comparison with refitted "
+                f"`{prefix}y` has {two_scorers.fewest} rows of one class; a comparison with refitted "
                 f"thresholds needs at least {MIN_CLASS} of each"
             )
-        return made
+        return two_scorers
 
     @property
     def fewest(self) -> int:

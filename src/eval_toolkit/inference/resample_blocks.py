@@ -33,14 +33,14 @@ class View:
     @functools.cached_property
     def _summands(self) -> dict[Summand, int]:
         """Index of each summand in the sums; positives and negatives come first."""
-        wanted = dict.fromkeys(summand for need in self.needs for summand in need.sums)
-        return {summand: 2 + place for place, summand in enumerate(wanted)}
+        requested = dict.fromkeys(summand for need in self.needs for summand in need.sums)
+        return {summand: 2 + place for place, summand in enumerate(requested)}
 
     @functools.cached_property
     def _cuts(self) -> IntArray:
         """Row counts at which statistics need cumulative sums; the last one is n."""
-        wanted = [self.data.leading(need.thresholds) for need in self.needs]
-        cuts = np.unique(np.concatenate([*wanted, [self.data.n]])).astype(np.int64)
+        requested = [self.data.leading(need.thresholds) for need in self.needs]
+        cuts = np.unique(np.concatenate([*requested, [self.data.n]])).astype(np.int64)
         return cuts[cuts > 0]
 
     @functools.cached_property

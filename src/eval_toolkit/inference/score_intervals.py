@@ -298,8 +298,7 @@ def _df_of(carriers: float, n: int) -> float:
 
 
 def _auc_trials(auc: float, m: int, n: int, carriers: float = 0.0) -> float:
-    """Return the equivalent number of trials of an AUC, for normal scores or by Newcombe's
-    method."""
+    """Return the equivalent number of trials of an AUC, by the normal model or by Newcombe."""
     spread = auc * (1.0 - auc)
     if spread <= 0.0:
         return math.inf

@@ -376,7 +376,7 @@ def _replicates(
     if len(defined) < (1.0 - MAX_UNDEFINED) * n_resamples:
         raise UndefinedMetricError(
             f"{name} is undefined on {n_resamples - len(defined)} of {n_resamples} replicates; "
-            "an interval needs at least 95 % of them"
+            "for an interval, it must be defined on at least 95 %"
         )
     return defined
 

@@ -100,8 +100,8 @@ def from_columns(
     if not is_statistic(metric):
         if not callable(metric):
             raise InvalidTypeError(f"`metric` is {metric!r}; it must be callable or a statistic")
-        made = CallableStatistic(metric, bounds, label=name, columns=named)
-        return StatisticSpec(name, named, made, up)
+        wrapped = CallableStatistic(metric, bounds, label=name, columns=named)
+        return StatisticSpec(name, named, wrapped, up)
     statistic: Statistic = metric  # type: ignore[assignment]
     read = columns_of(statistic)
     if len(read) != len(columns):

@@ -49,10 +49,10 @@ def json_string(text: str) -> str:
     >>> print(json_string("zwölf"), json_string(chr(10)))
     "zwölf" "\n"
     """
-    made = json.dumps(text, ensure_ascii=False)
-    if made.isprintable():
-        return made
-    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in made)
+    encoded = json.dumps(text, ensure_ascii=False)
+    if encoded.isprintable():
+        return encoded
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in encoded)
 
 
 def format_part(pairs: Mapping[str, str]) -> str:

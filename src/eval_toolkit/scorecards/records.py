@@ -264,17 +264,19 @@ class Records(Displayed):
         return polars.DataFrame(self._columns(), strict=False)
 
     def _columns(self) -> dict[str, list[Any]]:
-        made = {name: getattr(self, name).tolist() for name in ("unit_id", "content_hash", "group")}
-        made["attempt"] = self.attempt.tolist()
-        made |= {f"part:{name}": part.tolist() for name, part in self.slices.items()}
+        frame = {
+            name: getattr(self, name).tolist() for name in ("unit_id", "content_hash", "group")
+        }
+        frame["attempt"] = self.attempt.tolist()
+        frame |= {f"part:{name}": part.tolist() for name, part in self.slices.items()}
         for name, column in self.columns.items():
             states = self.status[name].tolist()
             values = zip(column.tolist(), states, strict=True)
-            made[name] = [value if state == "ok" else None for value, state in values]
-            made[f"{name}.status"] = states
+            frame[name] = [value if state == "ok" else None for value, state in values]
+            frame[f"{name}.status"] = states
             why = self.reason.get(name)
-            made[f"{name}.reason"] = [""] * len(self) if why is None else why.tolist()
-        return made
+            frame[f"{name}.reason"] = [""] * len(self) if why is None else why.tolist()
+        return frame
 
 
 def is_text(column: NDArray[Any]) -> bool:

@@ -301,7 +301,7 @@ def _scored_cells(
         data = Columns.scored(given == 1.0, units.values[score])
         found = metric_cells(data, some, units.plan, options.how)
         if options.method not in (None, *_BOOTSTRAP_METHODS):
-            note = f"{options.method} applies to means of columns"
+            note = f"{options.method} applies only to means of columns"
             found = {name: _noted(cell, note) for name, cell in found.items()}
         if not own:
             found = {spec.name: _pooled_cell(found[spec.name], spec, units) for spec in some}  # type: ignore[arg-type]
@@ -369,7 +369,7 @@ def _named_cell(
     cells = metric_cells(spec.data_of(units.values), [spec], units.plan, options.how)
     cell = _counted(cells[spec.name], units)
     if options.method not in (None, *_BOOTSTRAP_METHODS):
-        cell = _noted(cell, f"{options.method} applies to means of columns")
+        cell = _noted(cell, f"{options.method} applies only to means of columns")
     return replace(cell, details={**cell.details, "higher_is_better": spec.higher_is_better})
 
 

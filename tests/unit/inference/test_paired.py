@@ -277,7 +277,7 @@ def test_many_undefined_draws_are_stratified():
     assert (diff.method, diff.n_undefined) == ("percentile, label-stratified", 0)
     by_default = paired_bootstrap_diff(three, a, b, distance)
     assert (by_default.method, by_default.n_undefined) == ("mover, label-stratified", 0)
-    message = r"roc_auc is undefined on \d+ of 1000 resamples; an interval needs at least 95 %"
+    message = r"roc_auc is undefined on \d+ of 1000 resamples; for an interval, it must be defined on at least 95 %"
     with pytest.raises(UndefinedMetricError, match=message):
         paired_bootstrap_diff(y, a, b, roc_auc, groups=np.arange(60) // 5)
 

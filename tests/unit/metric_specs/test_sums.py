@@ -92,7 +92,7 @@ class TestFromSums:
 
     def test_a_closed_form_is_not_and_says_so(self) -> None:
         cell = ratio_cell(records(), method="wilson")
-        assert cell.reason == "wilson applies to means of columns"
+        assert cell.reason == "wilson applies only to means of columns"
         assert cell.ci == ratio_cell(records()).ci
 
     def test_whole_groups_are_drawn(self) -> None:

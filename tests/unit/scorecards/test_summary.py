@@ -654,4 +654,4 @@ def test_a_method_that_does_not_apply_is_said() -> None:
     cell = summarise(Records.from_rows(y, s), [ms.pr_auc], method="wilson")["pr_auc"]
     assert cell.ci is not None
     assert cell.ci.method == "score"
-    assert cell.reason.startswith("wilson applies to means of columns")
+    assert cell.reason.startswith("wilson applies only to means of columns")

@@ -138,7 +138,7 @@ def plan_labels(
     (131, {'judge-positive': 107, 'judge-negative': 24})
     """
     level = validation.fraction(confidence, "confidence")
-    wanted = validation.number(half_width, "half_width", low=0.0, include_low=False)
+    target = validation.number(half_width, "half_width", low=0.0, include_low=False)
     validation.choice(method, "method", _RULES)
     data = read_judged(judge, human, groups)
     if method != "by-verdict":
@@ -152,18 +152,18 @@ def plan_labels(
         return critical_value(level, max(1, n - 1)) * math.sqrt(effect * pilot.variance(n))
 
     best = reach(pilot.most)
-    if best > wanted:
+    if best > target:
         raise InfeasibleError(
-            f"a half-width of {wanted:g} cannot be reached with these {data.n} units: the smallest "
+            f"a half-width of {target:g} cannot be reached with these {data.n} units: the smallest "
             f"possible is {best:.3g}; evaluate more units"
         )
-    n = _smallest(reach, wanted, pilot.most)
+    n = _smallest(reach, target, pilot.most)
     split = pilot.divide(n)
     buy = {name: max(0, count - pilot.have.get(name, 0)) for name, count in split.items()}
     return LabelPlan(
         n_labels=n,
         n_more=sum(buy.values()) if buy else max(0, n - data.n_labels),
-        half_width=wanted,
+        half_width=target,
         half_width_now=reach(data.n_labels),
         half_width_best=best,
         method=method,
@@ -173,12 +173,12 @@ def plan_labels(
     )
 
 
-def _smallest(reach: Callable[[int], float], wanted: float, most: int) -> int:
+def _smallest(reach: Callable[[int], float], target: float, most: int) -> int:
     """Return the smallest n whose half-width does not exceed the target, by bisection."""
     low, high = 1, most
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if reach(middle) <= wanted else (middle, high)
+        low, high = (low, middle) if reach(middle) <= target else (middle, high)
     return high
 
 

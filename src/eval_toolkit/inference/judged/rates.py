@@ -276,5 +276,5 @@ def _simple(data: Judged, rule: str, confidence: float) -> CorrectedRate:
 def _with_widths(chosen: CorrectedRate, widths: dict[str, float]) -> CorrectedRate:
     corrected = {rule: width for rule, width in widths.items() if rule != "raw"}
     narrowest = min(corrected, key=corrected.__getitem__) if corrected else ""
-    shown = widths if chosen.method == "raw" else corrected
-    return replace(chosen, narrowest=narrowest, widths=shown)
+    reported = widths if chosen.method == "raw" else corrected
+    return replace(chosen, narrowest=narrowest, widths=reported)
