@@ -223,7 +223,7 @@ def test_reasons_stand_below_the_table_once() -> None:
         "one     0.000  ok (1)",
         "two     0.100  ok",
         "three       0  ok (1)",
-        "(1) every resample is at the",
+        "(1) every resample attains the",
         "metric's bound",
     ]
 

@@ -329,4 +329,4 @@ class TestCompared:
         of = Records.from_columns({"right": [0, 1] * (N // 2), "sure": SURE}, unit_id=ids)
         cell = self.cell(of, of, on(ms.brier))
         assert cell.status == "skipped"
-        assert "differ in their label" in cell.reason
+        assert "attempts at one unit have different labels" in cell.reason
