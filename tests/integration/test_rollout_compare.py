@@ -338,7 +338,7 @@ class TestCutShort:
             assert (cell.status, cell.verdict, cell.value_a) == ("skipped", "skipped", None)
             assert cell.reason.startswith("7 rollouts of B cut short")
             assert (
-                "for the paired difference of failures see the table by turn (`eval-toolkit compare`, `rollouts.compare_survival`)"
+                "for the paired difference in failure rates, see the table by turn (`eval-toolkit compare`, `rollouts.compare_survival`)"
                 in cell.reason
             )
             assert cell.higher_is_better is False

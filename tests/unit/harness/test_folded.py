@@ -323,7 +323,7 @@ class TestSummary:
 
         summary = run(Perfect()).fold_summary["test"]["m"]["pr_auc"]
         assert (summary["mean"], summary["ci_low"], summary["ci_high"]) == (1.0, 1.0, 1.0)
-        assert "zero spread" in summary["reason"]
+        assert "zero variance" in summary["reason"]
 
     def test_a_fold_without_a_value_does_not_void_the_rest(self) -> None:
         class OneClassFold:

@@ -502,7 +502,7 @@ class TestColumns:
 
 def test_few_rows_say_so():
     few = kaplan_meier([1, 1, 2, 3, 3], [1, 0, 1, 0, 0])
-    assert few.failure_by(2).reason == "5 rows: with fewer than 20 intervals may cover less"
+    assert few.failure_by(2).reason == "5 rows: with fewer than 20, intervals may undercover"
     assert kaplan_meier([3] * 20, [0] * 20).reason == ""
     assert kaplan_meier([3] * 5, [0] * 5, method="beta-product").reason == ""
 

@@ -576,7 +576,7 @@ class TestTexts:
         one = run_task(task, ScriptedModel("4"), formatter="plain", attempts=1)
         assert one.n_requests == 1
         assert one.card["exact_match@maj"].reason == (
-            "no unit has a value: 0 errors, 1 skipped; at most 1 of 3 attempts have one"
+            "no unit has a value: 0 errors, 1 skipped; at most 1 of 3 attempts have a value"
         )
 
     def test_log_likelihoods_are_asked_for_once(self, write: Write) -> None:
