@@ -1,4 +1,4 @@
-"""Leakage checks before the evaluation, and the policy for their findings."""
+"""Leakage checks that run before the evaluation, and the policy for their findings."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,17 +20,17 @@ from eval_toolkit.protocols import LeakageCheck
 
 @dataclass(frozen=True)
 class GuardedSlices:
-    """Slices that remain after leakage checks, and the report of the checks."""
+    """Slices remaining after the leakage checks, and the report of the checks."""
 
     slices: dict[str, Any]
     config: dict[str, Any] = field(default_factory=dict)
     kept: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """Remaining rows of each slice under the policy "drop"."""
+    """Indices of the rows kept in each slice under the policy "drop"."""
 
     def precomputed(
         self, scores: Mapping[tuple[str, str], ArrayLike], sizes: Mapping[str, int]
     ) -> dict[tuple[str, str], Any]:
-        """Return the precomputed scores of the remaining rows."""
+        """Return the precomputed scores of the rows that were kept."""
         left: dict[tuple[str, str], Any] = {}
         for (name, scorer), values in scores.items():
             array = np.asarray(values)
@@ -46,7 +46,7 @@ class GuardedSlices:
 
 
 def checked_checks(checks: Any) -> list[LeakageCheck]:
-    """Return the checks as a list."""
+    """Validate the checks and return them as a list."""
     if isinstance(checks, str) or not isinstance(checks, Iterable):
         raise InvalidTypeError(f"`leakage_checks` is {checks!r}; it must be a list of checks")
     listed = list(checks)
@@ -64,8 +64,8 @@ def guarded(
 ) -> GuardedSlices:
     """Run the checks on all slices together and apply the policy.
 
-    Raises `LeakageError` under "raise", for findings of severity "error", and under "drop", for
-    findings that cannot be resolved by dropping rows.
+    Raises `LeakageError` under "raise" for findings of severity "error", and under "drop" for
+    findings that dropping rows cannot resolve.
     """
     validation.choice(policy, "on_leakage", LEAKAGE_POLICIES)
     given = dict(slices)
