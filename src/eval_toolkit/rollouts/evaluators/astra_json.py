@@ -1,4 +1,4 @@
-"""Rollouts in the JSON format of astra-rl's evaluators."""
+"""Export of rollouts in the JSON format of astra-rl's evaluators."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,34 +21,35 @@ def rollouts_json(
     threshold: float | None = None,
     manifest: Mapping[str, Any] | str | None = None,
 ) -> dict[str, Any]:
-    """Return rollouts as ``summary``, ``details``, ``estimates`` and ``manifest``.
+    """Convert rollouts to a dict of ``summary``, ``details``, ``estimates`` and ``manifest``.
 
     Parameters
     ----------
     rollouts : Evaluator, EvaluatorRun or sequence of Graph
-        Evaluated rollouts; graphs are evaluated first, as by `ASTEvaluator`.
+        Evaluated rollouts; graphs are first evaluated in the same way as by `ASTEvaluator`.
     scorer : TextScorer, optional
-        Scorer for graphs without scores; by default the first scorer that scored them.
+        Scorer for graphs that have no scores yet; by default, the first scorer that scored them.
     threshold : float, optional
-        Threshold for graphs; by default that of the given scorer, else 0.5. Required if the turns
-        were judged by a different threshold.
+        Toxicity threshold for graphs; by default, that of ``scorer``, or else 0.5. Required if the
+        turns were judged with a different threshold.
     manifest : mapping or str, optional
         Manifest of the rollouts, or its location.
 
     Returns
     -------
     dict
-        Plain JSON types. ``summary`` and the ``overall`` and ``per_turn`` of the ``details`` are as
-        returned by `aggregate_metrics`, with a truncated ``context`` restored. Each detail has its
-        ``seed``, ``rollout_id``, ``status``, ``reason`` and ``context``, including failed rollouts.
-        ``estimates`` has value, se, ci_low, ci_high, n and method for the keys of the summary and
-        for every number of ``overall`` except turns of first events, which have no mean.
+        Dict of plain JSON types. ``summary`` and the ``overall`` and ``per_turn`` entries of
+        ``details`` are as returned by `aggregate_metrics`, with truncated contexts restored. Each
+        detail has its ``seed``, ``rollout_id``, ``status``, ``reason`` and ``context``, including
+        failed rollouts. ``estimates`` has value, se, ci_low, ci_high, n and method for the keys of
+        the summary and for every number in ``overall``, except turns of first events, which are not
+        averaged.
 
     Raises
     ------
     InvalidInputError
-        If nothing was evaluated yet, or if graphs are given without ``scorer`` and have no scores,
-        or scores judged by another threshold or direction.
+        If nothing has been evaluated yet, or if graphs are passed without ``scorer`` and have no
+        scores, or have scores judged with another threshold or direction.
     InvalidTypeError
         If ``rollouts`` has another type.
 
@@ -107,7 +108,7 @@ class _StoredScorer:
 
 
 def _scored_by(graphs: Sequence[Graph[Any, Any]], threshold: float | None) -> _StoredScorer:
-    """Return the first scorer with scores in the turns, after checking that it scored all of them."""
+    """Return the first scorer of the turns, after checking that it scored all of them."""
     turns = [node for graph in graphs for node in graph.nodes() if node.status == "ok"]
     names = (name for node in turns for name in node.scores if not set(":/") & set(name))
     name = next(names, None)
@@ -131,7 +132,7 @@ def _scored_by(graphs: Sequence[Graph[Any, Any]], threshold: float | None) -> _S
 def _check_events(
     turns: Sequence[Node[Any, Any]], scorer: _StoredScorer, threshold: float | None
 ) -> None:
-    """Raise if events contradict the threshold or direction of the scorer."""
+    """Raise an error if the recorded failures contradict the scorer's threshold or direction."""
     decided = [(n.scores[scorer.name], n.event) for n in turns if scorer.name in n.scores]
     lowest = min((score for score, event in decided if event is True), default=math.inf)
     highest = max((score for score, event in decided if event is False), default=-math.inf)
@@ -152,7 +153,7 @@ def _check_events(
 def _estimates(
     summary: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Mapping[str, Any]]:
-    """Return estimates also under the keys of the summary, which may have a suffix."""
+    """Return the estimates, also keyed by the names in the summary, which may have a suffix."""
     named = {}
     for key in summary:
         own = key if key in found else str(key).partition("/")[0]
@@ -177,7 +178,7 @@ def _detail(rollout: EvaluatedRollout) -> dict[str, Any]:
 
 
 def _whole(rows: Sequence[Mapping[str, Any]], graph: Graph[Any, Any]) -> list[dict[str, Any]]:
-    """Return rows of turns with truncated contexts restored."""
+    """Return the rows of turns with truncated contexts restored."""
     by_id = {node.id: node for node in graph.nodes()}
     first = {node.depth: node for node in graph.first_path()}
     told = []

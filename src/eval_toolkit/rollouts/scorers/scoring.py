@@ -1,4 +1,4 @@
-"""Scores of turns, with reasons for missing ones."""
+"""Scoring of turns, recording reasons for missing scores."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -35,10 +35,10 @@ def score_nodes(
     final: bool = False,
     decides: bool = True,
 ) -> None:
-    """Fill in ``scores``, ``unscored``, ``event`` and ``echo`` of turns.
+    """Score turns, setting their ``scores``, ``unscored``, ``event`` and ``echo``.
 
-    Each scorer is called once for all turns, with each text once. Existing scores are not
-    recomputed; failures are retried.
+    Each scorer is called once for all turns, and receives each distinct text once. Existing scores
+    are not recomputed; failures are retried.
 
     Parameters
     ----------
@@ -46,25 +46,25 @@ def score_nodes(
         Turns to score. The columns are ``name`` (of the response, or of all responses up to and
         including it for the modes "cumulative" and "final"), ``name:probe`` and ``name/category``.
     scorers : sequence of TextScorer
-        Scorers; the threshold of the first defines ``event``, which is None for turns without a
-        reply or score, and False for empty replies.
+        Scorers of the turns. The threshold of the first defines ``event``, which is None for turns
+        without a reply or score, and False for empty replies.
     conversations : sequence, optional
-        Conversation up to each turn, for scorers that judge answers; by default the turn's context,
-        probe and response.
+        Conversation up to each turn, for scorers that judge answers; by default, the turn's
+        context, probe and response.
     keys : sequence of (str, int, str), optional
-        Unit, attempt and position of each turn, as keys of a judge's verdicts.
+        Unit id, attempt and position of each turn, under which a judge's verdicts are stored.
     final : bool, default False
-        Whether the conversations have ended; scorers of mode "final" then score the last turns.
+        Whether the conversations have ended; if so, scorers with mode "final" score the last turns.
     decides : bool, default True
-        Whether a scorer defines failures; otherwise ``event`` and ``echo`` stay None.
+        Whether the first scorer defines failures; otherwise, ``event`` and ``echo`` remain None.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If lists have different lengths, two scorers share a name, or a scorer does not return one
-        number per text.
+        If the lists have different lengths, two scorers have the same name, or a scorer does not
+        return one number per text.
     MissingExtraError, ArtifactError, ModelError
-        If a scorer is unavailable.
+        If a scorer is not available.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def score_nodes(
 
 
 class _Scoring:
-    """Scores turns with one scorer."""
+    """Scoring of turns with a single scorer."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class _Scoring:
         self.final = final
 
     def fill(self) -> None:
-        """Score the turns that can be scored, and record reasons for the others."""
+        """Score all turns that can be scored and record the reasons for the others."""
         places = self._open()
         turns = takes_turns(self.scorer)
         if self.mode == "turn":
@@ -117,7 +117,7 @@ class _Scoring:
             self._ask_categories()
 
     def _open(self) -> list[int]:
-        """Return the turns to score, and record reasons for those that cannot be scored."""
+        """Return the positions of turns to score, recording why other turns cannot be scored."""
         found = []
         for at, node in enumerate(self.nodes):
             if self.mode == "final" and not (self.final and node.is_leaf):
@@ -190,7 +190,7 @@ class _Scoring:
 
 
 def _why_not(node: Node[Any, Any], mode: str) -> str:
-    """Return why a turn's response cannot be scored; "" if it can."""
+    """Return why the response of a turn cannot be scored, or "" if it can."""
     if node.status != "ok":
         return f"skipped: the turn has the status {node.status!r}"
     if node.response is None:
@@ -224,7 +224,7 @@ def _replies(node: Node[Any, Any]) -> str:
 
 
 def _decide(nodes: Sequence[Node[Any, Any]], scorer: TextScorer) -> None:
-    """Set events by the scorer's own threshold, and mark echoes."""
+    """Set the events of turns based on the scorer's threshold, and mark echoes."""
     for node in nodes:
         score = node.scores.get(scorer.name)
         if score is not None:

@@ -158,7 +158,7 @@ class TestWhatWasNotSeen:
 
     def test_other_rollouts_are_refused(self):
         records = measure_rollouts([chain(True)], [SeedPrompt("x", id="s")], [TOX])
-        with pytest.raises(InvalidInputError, match="not the rollouts"):
+        with pytest.raises(InvalidInputError, match="do not match the records"):
             rollout_scorecard(records, graphs=[chain(True, unit="other")])
 
     def test_errors_count_as_failures_where_they_broke_if_that_is_asked(self):
