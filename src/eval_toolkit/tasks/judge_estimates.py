@@ -1,4 +1,4 @@
-"""Estimated number and cost of a run's judge requests."""
+"""Estimation of the number and cost of a run's judge requests."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from eval_toolkit.tasks.planning import (
 )
 
 GUESSED_TOKENS = 256
-"""Tokens of an answer without a limit."""
+"""Assumed number of tokens of an answer without a limit."""
 
 
 def estimate_judges(
@@ -30,10 +30,10 @@ def estimate_judges(
 ) -> dict[str, dict[str, Any]]:
     """Estimate the requests, tokens and cost of a run's judges.
 
-    The entry of a judge has ``requests``, ``prompt_tokens``, ``completion_tokens`` (at most) and ``cost``
-    (None if there are no prices). Answers are assumed to have their maximum length, or 256 tokens
-    without a limit, and prompts one token per four characters. ``judges`` are as returned by
-    `judges_in`.
+    Each judge has an entry with ``requests``, ``prompt_tokens``, ``completion_tokens`` (the
+    maximum) and ``cost`` (None without prices). Answers are assumed to have their maximum length,
+    or 256 tokens without a limit, and prompts to have one token per four characters. Pass
+    ``judges`` as returned by `judges_in`.
 
     Examples
     --------
