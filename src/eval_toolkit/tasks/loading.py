@@ -200,8 +200,8 @@ def _refuse_unfit(text: str, options: Mapping[str, Any], made: Callable[..., Any
     for name in options:
         if name not in known:
             raise InvalidInputError(
-                f"{text}: the option {name!r} does not exist for a file of questions; the options "
-                f"are {', '.join(sorted(known))}"
+                f"{text}: a file of questions has no option {name!r}; the options are "
+                f"{', '.join(sorted(known))}"
             )
 
 
@@ -228,9 +228,7 @@ def _from_yaml(file: Path, options: Mapping[str, Any], allow_code: bool) -> Base
     known = inspect.signature(load_lm_eval_task).parameters
     for name in options:
         if name not in known or name == "path":
-            raise InvalidInputError(
-                f"{file}: the option {name!r} does not exist for lm-eval task files"
-            )
+            raise InvalidInputError(f"{file}: an lm-eval task file has no option {name!r}")
     return load_lm_eval_task(file, allow_code=allow_code, **options)
 
 

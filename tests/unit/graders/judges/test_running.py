@@ -530,7 +530,7 @@ class TestJudgingARun:
 
     def test_what_is_no_judge_is_refused(self, tmp_path):
         run = run_task(sums(), model(), tmp_path / "r").run
-        with pytest.raises(InvalidInputError, match="'refusal_phrases' makes no requests"):
+        with pytest.raises(InvalidInputError, match="'refusal_phrases' sends no requests"):
             judge_run(run, sums(), [Refusal()])
         with pytest.raises(InvalidTypeError, match="a list of judges"):
             judge_run(run, sums(), "judge")
