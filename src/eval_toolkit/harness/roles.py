@@ -11,7 +11,7 @@ from eval_toolkit.slices import EvalSlice
 
 
 def with_groups(slice_: Any, splitter: Any, groups: ArrayLike | None) -> Any:
-    """Return the slice with its groups replaced by those of the splitter.
+    """Return the slice with the groups that the splitter uses.
 
     Rows that a splitter keeps together are also resampled together. As in the splitters, the
     argument takes precedence over the splitter's column, and that column over the slice's groups.

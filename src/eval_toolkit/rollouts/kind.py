@@ -226,7 +226,7 @@ class RolloutKind(MeasuredRollouts):
         return graphs
 
     def lost(self, answered: Iterable[Key]) -> list[Key]:
-        """Return the keys of stored answers that are no longer needed, never those of verdicts."""
+        """Return the keys of stored answers that are no longer needed; verdicts are never included."""
         units = {prompt.id for prompt in self.prompts}
         return [key for key in answered if not self._asks_for(key, units)]
 

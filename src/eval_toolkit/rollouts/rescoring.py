@@ -223,7 +223,7 @@ class StoredRollouts(MeasuredRollouts):
 
 
 def _scorers(run: Run, scorer: Any, refusal: Any) -> tuple[bool, tuple[TextScorer, ...]]:
-    """Return whether there is a harm scorer, and all scorers, by default those of the run."""
+    """Return whether there is a harm scorer, and all scorers, which default to the run's scorers."""
     if scorer is not None:
         from eval_toolkit.rollouts.scorers.functions import reply_scorers
 

@@ -144,7 +144,7 @@ def write_transcripts(
     --------
     >>> import tempfile
     >>> graph = Graph("Be rude", [Node("Be rude", "Please?", "No.")], "u1")
-    >>> write_transcripts([graph], tempfile.mkdtemp() + "/told.md").read_text().splitlines()[0]
+    >>> write_transcripts([graph], tempfile.mkdtemp() + "/transcripts.md").read_text().splitlines()[0]
     '# Transcripts'
     """
     target = Path(path)

@@ -86,7 +86,7 @@ class TaskKind(Kind[Answers]):
 
     @classmethod
     def show(cls, unit: StoredUnit) -> Sequence[Block]:
-        """Return the display blocks of a unit: prompt, answer, reasoning, reference and verdicts."""
+        """Return the display blocks of a unit: prompt, answer, reasoning, reference, verdicts."""
         from eval_toolkit.tasks.sample_display import sample_blocks
 
         return sample_blocks(unit)
@@ -187,7 +187,7 @@ class TaskKind(Kind[Answers]):
         return "request at least as many samples and attempts"
 
     def produce(self, context: Context) -> Answers:
-        """Query the model and the judges for all samples, or until the stopping rule is satisfied."""
+        """Query the model and the judges until all is done or the stopping rule is satisfied."""
         if self.model is None:
             raise ArtifactError("no model is available; only stored answers can be used")
         if self.watch is None:
@@ -308,7 +308,7 @@ def same_settings(run: Run, task: Mapping[str, Any]) -> None:
 
 
 def same_prompts(run: Run, task: Mapping[str, Any]) -> None:
-    """Raise an error unless a task has the same prompts, references and data as that of a run."""
+    """Raise an error unless a task has the same prompts, references and data as a run."""
     changed = _changed(run.manifest["config"]["task"], task)
     if changed is not None:
         raise ArtifactError(

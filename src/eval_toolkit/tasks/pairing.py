@@ -119,7 +119,7 @@ def judge_pairs(
     >>> for name, says in (("good", "Rome"), ("bad", "Bonn")):
     ...     _ = run_task(task, ScriptedModel(says, name=name), f"{folder}/{name}")
     >>> judge = PairJudge(ScriptedModel(
-    ...     lambda asked: "[[A]]" if "\nRome\n</answer A" in asked.prompt[-1].content else "[[B]]"
+    ...     lambda request: "[[A]]" if "\nRome\n</answer A" in request.prompt[-1].content else "[[B]]"
     ... ))
     >>> done = judge_pairs(f"{folder}/good", f"{folder}/bad", task, judge)
     >>> done.card["win"].value, done.card["consistent"].value, done.card["first_position"].value

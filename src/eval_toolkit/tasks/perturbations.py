@@ -253,10 +253,10 @@ def perturbed(task: BaseTask[SubjectT], perturbation: Perturbation) -> BaseTask[
     -------
     BaseTask
         Task with the same name, version, units and content hashes, so that `compare_runs` pairs its
-        runs with runs of the original. The wording of all questions changes, including those of
-        few-shot examples. The selection of examples, the cues, the answers and the choices do not
-        change, even if the choices are part of the prompt. The perturbations are recorded in
-        `describe`, and thus in the manifest of a run.
+        runs with runs of the original. The wording of all questions changes, including the
+        questions of few-shot examples. The selection of examples, the cues, the answers and the
+        choices do not change, even if the choices are part of the prompt. The perturbations are
+        recorded in `describe`, and thus in the manifest of a run.
 
     Notes
     -----

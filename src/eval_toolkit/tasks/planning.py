@@ -117,7 +117,7 @@ def plan_jobs(
     formatter : str, ChatTemplate or callable, optional
         Prompt format, as in `prompts.format_prompt`; by default, the result of `default_formatter`.
     decoding : DecodingSpec, optional
-        Decoding settings; by default, those of the task.
+        Decoding settings; by default, the settings of the task.
     attempts : int, optional
         Number of attempts per sample; by default, the number that the task defines.
     seed : int, default 42

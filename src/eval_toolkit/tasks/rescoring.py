@@ -183,7 +183,7 @@ def measure_run(
 
 
 class _JudgingOptions(AskOptions, total=False):
-    """Options of `judge_run`: options of grading, as in `StoredAnswers.stored`, and of `AskSpec`."""
+    """Options of `judge_run`: grading, as in `StoredAnswers.stored`, and `AskSpec`."""
 
     pass_at: Sequence[int] | None
     pass_hat: Sequence[int] | None
@@ -227,7 +227,7 @@ def judge_run(
     pass_at, pass_hat, maj_at
         As in `run_task`; by default, the values used in the run.
     on_error, confidence, max_error_rate
-        As in `SummarySpec`; the first two default to those of the run.
+        As in `SummarySpec`; ``on_error`` and ``confidence`` default to the values used in the run.
     cache, concurrency, give_up_after, patience_s, on_progress
         As in `AskSpec`.
 
@@ -329,11 +329,12 @@ class StoredAnswers(TaskKind):
         max_error_rate: float = 0.0,
         confidence: float | None = None,
     ) -> StoredAnswers:
-        """Load the answers of a task run; omitted settings default to those of the run.
+        """Load the answers of a task run; omitted settings default to the settings of the run.
 
         By default, the task is loaded by name if it is built in or provided by a package;
-        otherwise, the stored questions and references are used. With ``judges``, or without a task,
-        the default graders are those of the run; otherwise, those of the task.
+        otherwise, the stored questions and references are used. The default graders are the graders
+        of the run if ``judges`` are passed or there is no task, and the graders of the task
+        otherwise.
         """
         if isinstance(task, str | Path):
             task = load_task(task)

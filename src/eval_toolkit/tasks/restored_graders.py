@@ -117,7 +117,7 @@ def _judges_of_strings(run: Run) -> set[str | None]:
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """Placeholder for the model of a stored judge, of which only the description is known."""
+    """Placeholder for the model of a stored judge, with only its description."""
 
     name: str
     description: Mapping[str, Any] = field(repr=False)

@@ -33,7 +33,7 @@ WORST = "worst"
 
 @dataclass(frozen=True, slots=True)
 class RobustnessCell:
-    """Paired difference in a metric between a perturbed (or the worst case) and the unperturbed run."""
+    """Paired difference in a metric from the unperturbed run, for a perturbation or the worst case."""
 
     perturbation: str
     difference: RunDifference

@@ -64,7 +64,7 @@ def _is_answer(request: StoredRequest) -> bool:
 
 
 def _prompts(outcomes: Sequence[JobResult]) -> list[Block]:
-    """Return the blocks of the prompts, of which only the first is expanded."""
+    """Return the blocks of the prompts; only the first prompt is expanded."""
     if len(outcomes) < 2:
         return [block for outcome in outcomes for block in prompt_blocks(outcome)]
     return [
@@ -102,7 +102,7 @@ def _answered(
 
 
 def _apart(outcomes: Sequence[JobResult], reference: Reference | None) -> Iterator[Block]:
-    """Yield the individual requests of an attempt of which some failed."""
+    """Yield the requests of an attempt individually, because some of them failed."""
     for outcome, right in right_by_part(outcomes, reference):
         blocks = [*prompt_blocks(outcome), *facts_of(outcome)]
         response, error = outcome.response, error_of(outcome)

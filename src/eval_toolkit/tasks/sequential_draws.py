@@ -24,7 +24,7 @@ def in_drawn_order(samples: Iterable[Sample], seed: int) -> list[Sample]:
     """Return samples in random order, keeping the samples of a group together.
 
     Each group (or sample without a group) is equally likely to come next. With a single subject and
-    no groups, the order is that of `BaseTask.samples`.
+    no groups, this is the order of `BaseTask.samples`.
 
     Examples
     --------
@@ -55,8 +55,8 @@ class DrawnUnits:
     """Units in the order in which they are drawn, individually or by group.
 
     The mean over all units equals the mean over draws of ``middle + Σ share × (value − middle)``,
-    where the shares of a draw sum to the number of units it represents. Groups of different sizes
-    and equally weighted subjects are thus reduced to draws of equal weight, whose bounds are
+    where the shares of a draw sum to the number of units it represents. This reduces groups of
+    different sizes and equally weighted subjects to draws of equal weight, whose bounds are
     determined by the largest draw.
 
     The sizes of groups and subjects are taken as planned, even if the units represent a larger

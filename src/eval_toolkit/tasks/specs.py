@@ -228,7 +228,7 @@ class ChoicesSpec:
                 Template(text)
 
     def read(self, row: Mapping[str, Any]) -> Choices:
-        """Return the choices of an item, of which the correct one may be unknown."""
+        """Return the choices of an item; the correct choice may be unknown."""
         if isinstance(self.choices, (str, FieldSpec)):
             value = as_field(self.choices).read(row)
         else:

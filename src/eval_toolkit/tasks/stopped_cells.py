@@ -69,8 +69,8 @@ def stopped_cell(
     >>> decision = watch.look(records)
     >>> counted = records.take([unit in ids[: decision.n_used] for unit in records.unit_id])
     >>> cell = summarise(counted, [right])["right"]
-    >>> told = stopped_cell(cell, counted, right, watch, decision)
-    >>> f"{cell:.2f}", f"{told:.2f}", told.details["n_saved"]
+    >>> stopped = stopped_cell(cell, counted, right, watch, decision)
+    >>> f"{cell:.2f}", f"{stopped:.2f}", stopped.details["n_saved"]
     ('1.00 [0.94, 1.00]', '1.00 [0.90, 1.00]', 936)
     """
     samples = [one for one in watch.samples if subject is None or one.subject == subject]

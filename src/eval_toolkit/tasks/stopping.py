@@ -98,7 +98,7 @@ class UntilWidth:
         order : {"shuffled", "file"}
             Order of the run; "file" is rejected, since it is not random.
         confidence : float, default 0.95
-            Confidence level, which holds simultaneously for all interim analyses.
+            Simultaneous confidence level of all interim analyses.
 
         Returns
         -------

@@ -56,7 +56,8 @@ class StoppingOutcome:
     ) -> "StoppingOutcome":
         """Reconstruct the decision of a stored run in order to rescore its answers.
 
-        ``told`` and ``rule`` are the stored decision and rule, ``counted`` the counted unit ids.
+        ``told`` and ``rule`` are the stored decision and rule, and ``counted`` contains the ids of
+        the counted units.
 
         Raises an error if, with the current groups of the task, only part of a group is counted.
         """

@@ -290,8 +290,8 @@ def ask_until(
     ...     return [JobResult(job, RawCompletion("yes")) for job in part]
     >>> def measure(part, outcomes):
     ...     return Records.from_columns({"right": [1] * len(part)}, unit_id=[s.id for s in part])
-    >>> asked = ask_until(watch, jobs, ask, measure)
-    >>> asked.decision.n_used, asked.decision.n_saved, asked.n_beyond
+    >>> outcome = ask_until(watch, jobs, ask, measure)
+    >>> outcome.decision.n_used, outcome.decision.n_saved, outcome.n_beyond
     (64, 936, 0)
     """
     at_once = validation.integer(at_once, "at_once", low=1)

@@ -27,9 +27,9 @@ _MAPPINGS = (dict, Mapping)
 def field_value(row: Mapping[str, Any], path: str) -> Any:
     """Return the value at a path in a row.
 
-    A path consists of names and indices joined by dots, such as "question.choices.0.text". Paths
-    joined by ``|`` are alternatives, of which the first with a value other than None is used. If
-    there is none, the error names the row and its fields.
+    A path consists of names and indices joined by dots, such as "question.choices.0.text". For
+    alternative paths joined by ``|``, the first value other than None is returned. If there is
+    none, the error names the row and its fields.
 
     Examples
     --------

@@ -56,10 +56,10 @@ def rollouts_json(
     Examples
     --------
     >>> node = Node("Hi", "Hello", "Go away!", scores={"rude:probe": 0.1, "rude": 0.8})
-    >>> told = rollouts_json([Graph("Hi", [node])])
-    >>> list(told), told["summary"]["avg_target_toxicity"]
+    >>> exported = rollouts_json([Graph("Hi", [node])])
+    >>> list(exported), exported["summary"]["avg_target_toxicity"]
     (['summary', 'details', 'estimates', 'manifest'], 0.8)
-    >>> told["details"][0]["status"], told["details"][0]["context"]
+    >>> exported["details"][0]["status"], exported["details"][0]["context"]
     ('ok', 'Hi')
     """
     run = _run_of(rollouts, scorer, threshold)

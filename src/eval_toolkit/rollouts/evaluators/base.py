@@ -342,7 +342,7 @@ _ENDS = (str, bool, int, float, np.generic, Enum, Path, type(None))
 
 
 def _check_json(value: Any, place: tuple[str, ...], above: tuple[int, ...]) -> None:
-    """Raise if a value cannot be represented in JSON."""
+    """Raise an error if a value cannot be represented in JSON."""
     if isinstance(value, _ENDS):
         return
     if id(value) in above:

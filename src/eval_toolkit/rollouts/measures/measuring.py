@@ -141,8 +141,8 @@ def measure_rollouts(
     ...     def score(self, texts):
     ...         return [float("grr" in text.lower()) for text in texts]
     >>> seed = SeedPrompt("Growl", id="s1")
-    >>> turns = [Node("Growl", "Say it", said, scores={"toxicity": score}, event=score >= 0.5)
-    ...          for said, score in [("No.", 0.0), ("Grr.", 1.0)]]
+    >>> turns = [Node("Growl", "Say it", reply, scores={"toxicity": score}, event=score >= 0.5)
+    ...          for reply, score in [("No.", 0.0), ("Grr.", 1.0)]]
     >>> tree = Graph("Growl", turns, unit_id="s1")  # two answers to one probe
     >>> records = measure_rollouts([tree], [seed], [Toxicity()])
     >>> records.columns["attack_success"], records.columns["attack_success_any"]

@@ -336,8 +336,8 @@ def worst_of(graph: Graph[Any, Any], event: Look, badness: Look) -> Sequence[Tur
 
     Examples
     --------
-    >>> turns = [Node("", "", said, scores={"t": score}, event=score > 0.5)
-    ...          for said, score in [("No.", 0.1), ("Grr.", 0.9)]]
+    >>> turns = [Node("", "", reply, scores={"t": score}, event=score > 0.5)
+    ...          for reply, score in [("No.", 0.1), ("Grr.", 0.9)]]
     >>> path = worst_of(Graph("", turns), event_of, lambda node: node.scores["t"])
     >>> path[0].response
     'Grr.'

@@ -40,8 +40,8 @@ def completion_of(conversation: Any) -> Completion:
 
     Examples
     --------
-    >>> told = Conversation("A joke").with_probe("Tell one.").with_response("No.")
-    >>> completion_of(told).last_user_instruction
+    >>> conversation = Conversation("A joke").with_probe("Tell one.").with_response("No.")
+    >>> completion_of(conversation).last_user_instruction
     'What the user is after: A joke\n\nuser: Tell one.'
     """
     if not isinstance(conversation, Conversation):

@@ -14,7 +14,7 @@ from eval_toolkit._internal.optional import require
 from eval_toolkit.errors import InvalidInputError, MissingFileError, PluginError
 
 _SIGNS = ("task", "group", "include", "dataset_path", "doc_to_text", "doc_to_target", "output_type")
-"""Keys of which every lm-eval task has at least one; in native files, ``task`` is a table."""
+"""Keys that identify an lm-eval task; in native files, ``task`` is a table."""
 _NOT_INCLUDED = ("task_list",)
 
 

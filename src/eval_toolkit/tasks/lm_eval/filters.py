@@ -243,11 +243,11 @@ class Pipeline:
 
     Examples
     --------
-    >>> (made,) = read_pipelines(
+    >>> (pipeline,) = read_pipelines(
     ...     [{"name": "strict", "filter": [{"function": "regex"}, {"function": "take_first"}]}],
     ...     "generate_until", [],
     ... )
-    >>> made.apply("9 * 2 = 18 #### 18", {}), made.suffix
+    >>> pipeline.apply("9 * 2 = 18 #### 18", {}), pipeline.suffix
     ('18', '@strict')
     """
 

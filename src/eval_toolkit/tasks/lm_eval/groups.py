@@ -48,7 +48,7 @@ def _index(folders: Sequence[Path]) -> dict[str, list[Path]]:
 def members_of(
     config: Mapping[str, Any], path: Path, folders: Sequence[Path], *, allow_code: bool
 ) -> list[tuple[Mapping[str, Any], Path]]:
-    """Return the tasks of a group, including those of nested groups and tags.
+    """Return the tasks of a group, including tasks of nested groups and tags.
 
     The keys of each task are updated with the keys that the group sets. Tasks, groups and tags are
     searched for in ``folders``.

@@ -41,7 +41,7 @@ class Choices:
     """Log-likelihoods of the choices without context, if requested."""
 
     def hit(self, numbers: Sequence[float]) -> float:
-        """Return whether the choice with the largest value is correct, as 1 or 0; ties go to the first."""
+        """Return 1 if the first choice with the largest value is correct, else 0."""
         return float(max(range(len(numbers)), key=numbers.__getitem__) in self.right)
 
     def per(self, length: Callable[[str], int]) -> list[float]:
