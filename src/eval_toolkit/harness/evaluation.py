@@ -260,10 +260,10 @@ def merged_config(config: dict[str, Any], extra: Mapping[str, Any] | None) -> di
     if extra is not None and not isinstance(extra, Mapping):
         raise InvalidTypeError(f"`extra_config` is {extra!r}; it must be a dict")
     own: dict[str, Any] = sanitize_for_json(extra or {})
-    taken = sorted(set(config) & set(own))
-    if taken:
+    reserved = sorted(set(config) & set(own))
+    if reserved:
         raise InvalidInputError(
-            f"`extra_config` has the key {taken[0]!r}, which is reserved for the run's own settings"
+            f"`extra_config` has the key {reserved[0]!r}, which is reserved for the run's own settings"
         )
     return config | own
 

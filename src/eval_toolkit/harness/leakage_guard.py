@@ -71,17 +71,17 @@ def guarded(
     given = dict(slices)
     if not checks:
         return GuardedSlices(given)
-    said: dict[str, Any] = {"on_leakage": policy, "leakage_checks": [c.name for c in checks]}
+    record: dict[str, Any] = {"on_leakage": policy, "leakage_checks": [c.name for c in checks]}
     if policy == "skip":
-        return GuardedSlices(given, said)
+        return GuardedSlices(given, record)
     if policy == "drop":
         cleaned = drop_until_clean(checks, given)
-        said |= {
+        record |= {
             "leakage_report": cleaned.reports[-1].to_dict(),
             "leakage_report_before_drop": cleaned.reports[0].to_dict(),
             "n_dropped": {n: given[n].n - len(rows) for n, rows in cleaned.kept.items()},
         }
-        return GuardedSlices(dict(cleaned.splits), said, cleaned.kept)
+        return GuardedSlices(dict(cleaned.splits), record, cleaned.kept)
     report = run_leakage_checks(checks, given)
     apply_leakage_policy(report, given, policy)  # type: ignore[arg-type]
-    return GuardedSlices(given, said | {"leakage_report": report.to_dict()})
+    return GuardedSlices(given, record | {"leakage_report": report.to_dict()})

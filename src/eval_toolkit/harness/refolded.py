@@ -102,7 +102,7 @@ def _with_failures(
 def _shared(run: Run, records: Mapping[Subject, Records]) -> dict[Subject, SharedRows]:
     """Return the sizes of dependent folds, recognised by the interval methods stored in the run."""
     config, k = run.manifest.get("config") or {}, len(run.cells.folds)
-    trained = [told.get("n_train") for told in run.cells.folds.values()]
+    trained = [fold.get("n_train") for fold in run.cells.folds.values()]
     n_trained = sum(n for n in trained if isinstance(n, int)) if config.get("fitted") else 0
     found = {}
     for (split, scorer), own in records.items():

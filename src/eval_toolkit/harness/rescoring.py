@@ -84,14 +84,14 @@ class StoredRows(Kind[Mapping[Subject, Records]]):
     def config(self) -> Mapping[str, Any]:
         """Return the run's configuration with the new metrics, parts and interval settings."""
         how = self.summary
-        asked = [one if isinstance(one, str) else one.name for one in self.asked or ()]
+        metrics = [one if isinstance(one, str) else one.name for one in self.asked or ()]
         before = dict(self.run.manifest.get("config") or {})
         for name in ("threshold", "thresholds", "threshold_files"):  # stale thresholds
             before.pop(name, None)
         return {
             **before,
             "by": list(self.columns),
-            "metrics": asked,
+            "metrics": metrics,
             **({} if self.threshold is None else {"threshold": self.threshold}),
             "confidence": how.confidence,
             "n_resamples": how.n_resamples,

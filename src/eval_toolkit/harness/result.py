@@ -169,15 +169,15 @@ def _of_fold(parts: Mapping[str, Any], fold: str) -> dict[str, Any]:
 
 def _mean(cell: MetricResult) -> dict[str, Any]:
     """Return a mean over folds in the format of ``fold_summary``."""
-    told = {key: value for key, value in cell.details.items() if key != "over"}
+    details = {key: value for key, value in cell.details.items() if key != "over"}
     if cell.value is None:
-        return {"skipped": cell.reason, **told}
+        return {"skipped": cell.reason, **details}
     if cell.ci is None:
-        return {"skipped": cell.reason, "mean": cell.value, **told}
+        return {"skipped": cell.reason, "mean": cell.value, **details}
     ends = {"ci_low": cell.ci.ci_low, "ci_high": cell.ci.ci_high}
     how = {"confidence": cell.ci.confidence, "method": cell.ci.method}
     reason = {"reason": cell.reason} if cell.reason else {}
-    return {"mean": cell.value, **ends, **how, **told, **reason}
+    return {"mean": cell.value, **ends, **how, **details, **reason}
 
 
 def _payload_fields() -> list[str]:

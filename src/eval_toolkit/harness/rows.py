@@ -221,12 +221,12 @@ def chosen_slices(
     slices: Mapping[str, Any], names: Sequence[str] | None, argument: str
 ) -> dict[str, Any]:
     """Return the slices with the given names, or all slices if None; raise for unknown names."""
-    wanted = list(slices) if names is None else [names] if isinstance(names, str) else list(names)
-    if not wanted:
+    selected = list(slices) if names is None else [names] if isinstance(names, str) else list(names)
+    if not selected:
         raise InvalidInputError(f"`{argument}` is empty; at least one name is needed")
-    for name in wanted:
+    for name in selected:
         if name not in slices:
             raise MissingColumnError(
                 f"`{argument}`: no slice {name!r}; the slices are {', '.join(map(repr, slices))}"
             )
-    return {name: slices[name] for name in wanted}
+    return {name: slices[name] for name in selected}

@@ -40,13 +40,13 @@ def checked_summary_metrics(
     if names is None:
         return None
     known = [spec.name for spec in specs]
-    wanted = [names] if isinstance(names, str) else list(names)
-    for name in wanted:
+    selected = [names] if isinstance(names, str) else list(names)
+    for name in selected:
         if name not in known and not (thresholds and str(name).startswith("op_")):
             raise MissingColumnError(
                 f"`summary_metrics`: no metric {name!r}; the metrics are {', '.join(map(repr, known))}"
             )
-    return wanted
+    return selected
 
 
 def folded_slices(

@@ -74,14 +74,14 @@ def _ending(path: Sequence[Node[Any, Any]], scorers: Sequence[str]) -> dict[str,
     """Return a conversation's number of turns, decisive reply, scores and outcome."""
     answered = [node for node in path if node.response is not None]
     failing = next((node for node in answered if node.event), None)
-    shown = failing or (answered[-1] if answered else None)
+    decisive = failing or (answered[-1] if answered else None)
     known = bool(path) and all(node.event is not None for node in path)
     broken = bool(path) and path[-1].status not in ("ok", "ended")
-    scores = {} if shown is None else shown.scores
+    scores = {} if decisive is None else decisive.scores
     return {
         **{name: scores.get(name) for name in scorers},
         "turns": len(answered),
-        "reply": None if shown is None else str(shown.response),
+        "reply": None if decisive is None else str(decisive.response),
         _FAILED: True if failing else False if known else None,
         "error": str(redact_secrets(path[-1].reason)) if broken else None,
     }

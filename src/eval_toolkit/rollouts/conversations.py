@@ -76,15 +76,15 @@ class Conversation(str):
         """Return the conversation as a string."""
         if not isinstance(goal, str):
             raise InvalidTypeError(f"`goal` must be a string, got {goal!r:.80}")
-        told = tuple(turns)
+        exchanges = tuple(turns)
         parts = [str.__str__(goal)]
-        for turn in told:
+        for turn in exchanges:
             parts += [f"user: {turn.probe}", f"assistant: {turn.response}"]
         if probe is not None:
             parts.append(f"user: {probe}")
         made = super().__new__(cls, "\n\n".join(parts))
         made.goal = str.__str__(goal)
-        made.turns = told
+        made.turns = exchanges
         made.probe = probe
         made.opening = opening
         return made

@@ -69,8 +69,8 @@ def rollout_blocks(unit: StoredUnit) -> list[Block]:
     # Count all rows, since those read before may be truncated.
     every, _ = unit.rows(TURNS, _SHAPE, (), n_rows)
     groups: list[Block] = [_page(graphs[0], scoring, [row for row in every if row["node_id"]])]
-    asked = [request_group(one) for one in asked_of(unit)]
-    groups += [Group("The requests as sent", tuple(asked), folded=True)] if asked else []
+    requests = [request_group(one) for one in asked_of(unit)]
+    groups += [Group("The requests as sent", tuple(requests), folded=True)] if requests else []
     return [*groups, *verdicts(unit), *hidden_requests(unit)]
 
 
@@ -172,11 +172,11 @@ def _card(graph: Graph[Any, Any], scoring: Scoring) -> list[Block]:
     first = next((node for node in path if node.event), None)
     opens = isinstance(graph.context, Conversation) and graph.context.opening
     title = "Seed prompt, which opens the conversation" if opens else "Seed prompt"
-    told = _branches(graph, path)
-    said = [one for node in path for one in turn_messages(node, scoring, first=node is first)]
+    note = _branches(graph, path)
+    messages = [one for node in path for one in turn_messages(node, scoring, first=node is first)]
     blocks: list[Block] = [Text(_goal(graph), title, "input")]
-    blocks += [Note(told)] if told else []
-    blocks += [Messages(tuple(said))] if said else [Note("There are no turns.", "skipped")]
+    blocks += [Note(note)] if note else []
+    blocks += [Messages(tuple(messages))] if messages else [Note("There are no turns.", "skipped")]
     return blocks
 
 
@@ -191,12 +191,12 @@ def _page(graph: Graph[Any, Any], scoring: Scoring, rows: Sequence[Mapping[str, 
     lead += f" {n_turns:,} turn{'' if n_turns == 1 else 's'}"
     lead += f" in {n_paths:,} branches" if n_paths > 1 else ""
     lead += f"; the first {len(shown):,} are shown." if len(shown) < n_turns else "."
-    said = tuple(
+    messages = tuple(
         message
         for node, level, branch in shown
         for message in turn_messages(node, scoring, level=level, branch=branch)
     )
-    blocks = (Note(lead), Text(_goal(graph), "seed prompt", "input"), Messages(said))
+    blocks = (Note(lead), Text(_goal(graph), "seed prompt", "input"), Messages(messages))
     return Group("The conversation", blocks)
 
 
@@ -251,8 +251,8 @@ def turn_messages(
     if node.probe or node.status == "ok":
         title = f"{turn}, tester" + (f", {node.attack}" if node.attack else "")
         marks = _scores(of_probe, scoring)
-        said = {"text": str(node.probe or ""), "title": title, "marks": marks}
-        messages.append(Message(role="tester", level=level, branch=branch, **said))  # type: ignore[arg-type]
+        content = {"text": str(node.probe or ""), "title": title, "marks": marks}
+        messages.append(Message(role="tester", level=level, branch=branch, **content))  # type: ignore[arg-type]
     notes = tuple(_notes(node))
     if node.response is not None:
         messages.append(
@@ -295,8 +295,8 @@ def _notes(node: Node[Any, Any]) -> Iterator[Note]:
     if node.status == "error":
         yield Note(f"Turn {node.depth} ended in an error: {node.reason}", "error")
     elif node.status != "ok":
-        told = f", {node.reason}" if node.reason else ""
-        yield Note(f"Turn {node.depth}: {node.status}{told}")
+        reason = f", {node.reason}" if node.reason else ""
+        yield Note(f"Turn {node.depth}: {node.status}{reason}")
 
 
 def _scores(scores: Mapping[str, float], scoring: Scoring) -> tuple[Mark, ...]:
@@ -348,7 +348,7 @@ def outcomes_of_rollouts(records: Records, config: Mapping[str, Any]) -> Outcome
         known = records.status[_WHEN] == "ok"
         when = np.where(known, np.nan_to_num(records.columns[_WHEN]), np.inf)
     turns = records.columns.get("n_turns", when)
-    said = [_outcome_text(name, when[at], turns[at]) for at, name in enumerate(found)]
+    texts = [_outcome_text(name, when[at], turns[at]) for at, name in enumerate(found)]
     scoring = Scoring.of(config)
     units = len(set(records.unit_id.tolist()))
     rule = f" The target fails if {scoring.rule}." if scoring.rule else ""
@@ -357,7 +357,7 @@ def outcomes_of_rollouts(records: Records, config: Mapping[str, Any]) -> Outcome
         of=found,
         titles=_TITLES,
         rank=when,
-        said=said,
+        said=texts,
         spread="category",
         lead=f"{len(records):,} conversations about {units:,} seed prompts.{rule}",
         notes=[silent] if scoring.decides is None else [],

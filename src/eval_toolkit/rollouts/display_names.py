@@ -83,10 +83,10 @@ def grouped_metrics(
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield titled groups of metrics, starting with the main metrics, which have no title."""
     scorer = str(config.get("scored_by") or "")
-    told = (config.get("scorers") or {}).get(scorer) or {}
-    worst = f"{scorer}_{'max' if told.get('higher_is_worse', True) else 'min'}"
-    asked = [name for name in names if name.startswith("asr@")]
-    order = [*_SUCCESSES, *asked, "probe_flagged", f"{scorer}_mean", worst, *_REFUSALS]
+    settings = (config.get("scorers") or {}).get(scorer) or {}
+    worst = f"{scorer}_{'max' if settings.get('higher_is_worse', True) else 'min'}"
+    asr = [name for name in names if name.startswith("asr@")]
+    order = [*_SUCCESSES, *asr, "probe_flagged", f"{scorer}_mean", worst, *_REFUSALS]
     if max(config.get("width") or [1]) == 1:  # with one branch it equals attack_success
         order.remove("attack_success_any")
     main = [name for name in order if name in names] or list(names[:_SHOWN])

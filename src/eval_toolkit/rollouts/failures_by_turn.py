@@ -28,13 +28,13 @@ def headline_metrics(runs: Sequence[Run]) -> list[str]:
     config = runs[0].manifest["config"]
     scorer = config.get("scored_by")
     stored = list(_with_values(runs))
-    wanted: list[str] = []
+    selected: list[str] = []
     if scorer is not None:
-        wanted += [*_HEADLINES, *filter(_OF_ATTEMPTS.fullmatch, stored)]
-        told = (config.get("scorers") or {}).get(scorer) or {}
-        worse_is_higher = told.get("higher_is_worse", True)
-        wanted += [f"{scorer}_mean", f"{scorer}_{'max' if worse_is_higher else 'min'}"]
-    return [name for name in (*wanted, *_REFUSALS) if name in stored] or stored
+        selected += [*_HEADLINES, *filter(_OF_ATTEMPTS.fullmatch, stored)]
+        settings = (config.get("scorers") or {}).get(scorer) or {}
+        worse_is_higher = settings.get("higher_is_worse", True)
+        selected += [f"{scorer}_mean", f"{scorer}_{'max' if worse_is_higher else 'min'}"]
+    return [name for name in (*selected, *_REFUSALS) if name in stored] or stored
 
 
 def _with_values(runs: Sequence[Run]) -> dict[str, None]:
@@ -113,14 +113,14 @@ def _cells_by_turn(
     place = (first.slice, WHOLE, first.scorer)
     own = [cell for cell in result.cells if (cell.slice, cell.part, cell.scorer) == place]
     known = {turns[cell.metric]: cell for cell in own if cell.metric in turns}
-    wanted = [
+    missing = [
         name for name, turn in turns.items() if turn not in known and name != "attack_success"
     ]
     try:
         more = compare_runs(
             runs[0],
             runs[1],
-            metrics=wanted,
+            metrics=missing,
             slices=[first.slice],
             by=(),
             pairs={first.scorer: first.scorer_b},
@@ -195,5 +195,5 @@ def _reasons(turns: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for one in turns:
         if one["reason"]:
             by_reason.setdefault(one["reason"], []).append(str(one["turn"]))
-    for reason, told in by_reason.items():
-        yield f"failures by turn {', '.join(told)}: {reason}"
+    for reason, turns_of_it in by_reason.items():
+        yield f"failures by turn {', '.join(turns_of_it)}: {reason}"

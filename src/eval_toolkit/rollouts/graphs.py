@@ -238,18 +238,18 @@ class Graph(Generic[StateT, ActionT]):
         turns = self.first_path() if node is None else node.path()
         if turns and isinstance(turns[-1].context, Conversation):
             turns = turns[-1:]  # its context contains all earlier turns
-        said: list[Message] = []
+        messages: list[Message] = []
         for turn in turns:
             # A failed tester has no probe.
             probe = None if turn.status != "ok" and not turn.probe else str(turn.probe)
             if isinstance(turn.context, Conversation):
                 state = turn.context if probe is None else turn.context.with_probe(probe)
-                said += state.messages
+                messages += state.messages
             elif probe is not None:
-                said.append(Message(Role.USER, probe))
+                messages.append(Message(Role.USER, probe))
             if turn.response is not None:
-                said.append(Message(Role.ASSISTANT, str(turn.response)))
-        return tuple(said)
+                messages.append(Message(Role.ASSISTANT, str(turn.response)))
+        return tuple(messages)
 
 
 def _equal(first: Sequence[Node[Any, Any]], second: Sequence[Node[Any, Any]]) -> bool:

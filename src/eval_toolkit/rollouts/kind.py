@@ -168,8 +168,8 @@ class MeasuredRollouts(Kind[Graphs]):
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return versions, seed and system."""
         versions = {
-            f"text_scorer:{scorer}": str(told["version"])
-            for scorer, told in config["scorers"].items()
+            f"text_scorer:{scorer}": str(settings["version"])
+            for scorer, settings in config["scorers"].items()
         }
         tester = config["system"]["tester"]
         if "version" in tester:
@@ -277,8 +277,10 @@ class RolloutKind(MeasuredRollouts):
 
 def _asks_by_scores(config: Mapping[str, Any]) -> bool:
     """Return whether scores affect which requests are sent."""
-    told = '"higher_is_closer"' in canonical_json(config["system"]["tester"])
-    return bool(config["stop_on_success"]) or chooses(config["width"], config["keep"]) or told
+    uses_scores = '"higher_is_closer"' in canonical_json(config["system"]["tester"])
+    return (
+        bool(config["stop_on_success"]) or chooses(config["width"], config["keep"]) or uses_scores
+    )
 
 
 def _decided_by(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -292,7 +294,7 @@ def _untold(system: Mapping[str, Any], outcomes: Sequence[JobResult]) -> list[st
         **{who: str(system[who]["name"]) for who in ("tester", "target")},
         **{name: canonical_json(part) for name, part in system.get("attributes", {}).items()},
     }
-    unknown = [name for name, told in parts.items() if f":{UNKNOWN}" in told]
+    unknown = [name for name, identity in parts.items() if f":{UNKNOWN}" in identity]
     if not unknown or not any(outcome.reused for outcome in outcomes):
         return []
     parts_of_it = ", ".join(unknown)

@@ -60,14 +60,14 @@ class Lockstep:
         self._probe()
         answering = [one for one in self.branches if one.node.status == "ok"]
         self._respond(answering)
-        said = [one for one in answering if one.node.status == "ok"]
-        self._reward(said)
-        graphs = [one.live.graph for one in said]
+        answered = [one for one in answering if one.node.status == "ok"]
+        self._reward(answered)
+        graphs = [one.live.graph for one in answered]
         scored(
             self.system.scorers,
             self.system.scored,
             graphs,
-            [one.node for one in said],
+            [one.node for one in answered],
             final=False,
         )
 
@@ -180,8 +180,8 @@ class Lockstep:
             if math.isfinite(number):
                 node.reward = number
             else:
-                told = redact_secrets(f"{value!r:.40}")
-                node.unscored["reward"] = f"error: {told} is not a finite number"
+                shown_value = redact_secrets(f"{value!r:.40}")
+                node.unscored["reward"] = f"error: {shown_value} is not a finite number"
 
 
 def _rewards(reward: Any, nodes: Sequence[Node[Any, Any]]) -> list[Any]:

@@ -157,25 +157,25 @@ def _attacked(
         attack: Any = tester
         try:
             attack = of_branch(tester, one.branch)
-            said = attack.ask(state, one.seed)
+            probe = attack.ask(state, one.seed)
         except Exception as error:  # an attack may fail in any way; the others continue
             found.append(error)
             continue
         finally:
             attacks.append(attack)
-        if isinstance(said, GenerateRequest) and getattr(attack, "model", None) is None:
+        if isinstance(probe, GenerateRequest) and getattr(attack, "model", None) is None:
             found.append(InvalidTypeError(f"the attack {attack.name} queries a model but has none"))
-        elif isinstance(said, GenerateRequest):
+        elif isinstance(probe, GenerateRequest):
             model = attack.model
             _, places, jobs = waiting.setdefault(id(model), (model, [], []))
             places.append(at)
-            jobs.append(Job(*one.key, said, one.step))
+            jobs.append(Job(*one.key, probe, one.step))
             found.append(None)
-        elif isinstance(said, str):
-            found.append(said)
+        elif isinstance(probe, str):
+            found.append(probe)
         else:
             found.append(
-                InvalidTypeError(f"the attack {attack.name} returned {said!r:.60}, not a string")
+                InvalidTypeError(f"the attack {attack.name} returned {probe!r:.60}, not a string")
             )
     for model, places, jobs in waiting.values():
         for at, outcome in zip(places, asking.ask(model, jobs), strict=True):

@@ -60,11 +60,11 @@ def system_and_prompts(
     if isinstance(first, System):
         if base_url is not None:
             _target(first.target, base_url)  # raises, and says where the address belongs
-        told = [name for name, value in given.items() if value != PARTICIPANT_DEFAULTS[name]]
-        if told:
+        superfluous = [name for name, value in given.items() if value != PARTICIPANT_DEFAULTS[name]]
+        if superfluous:
             raise InvalidInputError(
-                f"`{told[0]}` must be passed to the System: System(tester, target, scorer, "
-                f"{told[0]}=…)"
+                f"`{superfluous[0]}` must be passed to the System: System(tester, target, scorer, "
+                f"{superfluous[0]}=…)"
             )
         return first, second
     prompts, target = _parties(first, second, given.pop("prompts"), given.pop("target"))

@@ -217,8 +217,8 @@ class StoredRollouts(MeasuredRollouts):
         with requests_through(scorers, context):
             _score_again(graphs, scorers, decides=self.decides)
         n = sum(not verdict.reused for verdict in context.verdicts)
-        asked = f"only judges were queried, {n:,} times" if n else "no model was queried"
-        context.notes.insert(0, f"the conversations are from run {run.run_id}; {asked}")
+        queries = f"only judges were queried, {n:,} times" if n else "no model was queried"
+        context.notes.insert(0, f"the conversations are from run {run.run_id}; {queries}")
         return graphs
 
 
@@ -245,9 +245,9 @@ def _score_again(
         reward = node.unscored.get("reward")
         node.scores, node.unscored = {}, {} if reward is None else {"reward": reward}
         node.event = node.echo = None
-    said = [(graph, node) for graph, node in pairs if node.status == "ok"]
+    answered = [(graph, node) for graph, node in pairs if node.status == "ok"]
     leaves = [(graph, leaf) for graph in graphs for leaf in graph.leaves()]
-    for some, final in ((said, False), (leaves, True)):
+    for some, final in ((answered, False), (leaves, True)):
         beside, nodes = [graph for graph, _ in some], [node for _, node in some]
         scored(scorers, decides, beside, nodes, final=final)
 

@@ -351,9 +351,9 @@ def made_scorers(given: Any, refusal: Any) -> tuple[bool, tuple[TextScorer, ...]
         made += [] if any(scorer.name == _REFUSAL for scorer in made) else [RefusalScorer()]
     elif refusal is not False:
         finds = as_text_scorer(refusal)
-        told = f"{finds.name} {finds.version}"
+        version = f"{finds.name} {finds.version}"
         renamed = finds.name != _REFUSAL
-        made.append(as_text_scorer(finds, name=_REFUSAL, version=told) if renamed else finds)
+        made.append(as_text_scorer(finds, name=_REFUSAL, version=version) if renamed else finds)
     check_scorers(made)
     kept = [s if isinstance(s, CachedScorer) else CachedScorer(s) for s in made]
     return bool(listed), tuple(kept)
@@ -362,8 +362,8 @@ def made_scorers(given: Any, refusal: Any) -> tuple[bool, tuple[TextScorer, ...]
 def _name(speaker: Any, system: Any, fallback: str) -> str:
     if speaker is None:
         return str(getattr(system, "name", type(system).__name__))
-    told = getattr(speaker, "name", None) or getattr(speaker, "__name__", None)
-    return str(told or fallback)
+    name = getattr(speaker, "name", None) or getattr(speaker, "__name__", None)
+    return str(name or fallback)
 
 
 def _identity(speaker: Any, system: Any, method: str) -> str:

@@ -101,12 +101,12 @@ def transcripts(
     validation.choice(format, "format", TRANSCRIPT_FORMATS)
     known = {prompt.id: prompt for prompt in prompts}
     everything = list(graphs)
-    told = _wanted(_of_part(everything, part, known), failed_only, unit)
+    selected = _wanted(_of_part(everything, part, known), failed_only, unit)
     if format == "csv":
-        return _csv_lines(told, known)
+        return _csv_lines(selected, known)
     if format == "txt":
-        return _texts(told, sum(len(graph.paths() or [[]]) for graph in everything))
-    return {"jsonl": _json_lines, "md": _markdown}[format](told)
+        return _texts(selected, sum(len(graph.paths() or [[]]) for graph in everything))
+    return {"jsonl": _json_lines, "md": _markdown}[format](selected)
 
 
 def write_transcripts(
@@ -162,9 +162,7 @@ def write_transcripts(
         ):
             stream.writelines(pieces)
     except OSError as error:
-        raise ArtifactError(
-            f"{target}: cannot write: {error.strerror or error}"
-        ) from error
+        raise ArtifactError(f"{target}: cannot write: {error.strerror or error}") from error
     return target
 
 
@@ -323,9 +321,9 @@ def _csv_row(graph: _Graph, node: _Node | None, scorers: Iterable[str]) -> list[
         return [*rollout, "", None, *seed, *blanks, *ended]
     parent = None if node.parent is None else f"n{node.parent.id}"
     place = [f"n{node.id}", parent, node.depth, node.weight, node.attack, _seed_prompt(graph)]
-    said = [node.probe, node.response, node.status, _why(node)]
+    cells = [node.probe, node.response, node.status, _why(node)]
     found = [node.event, node.echo, node.reward]
-    return [*rollout, *place, *said, *found, *(node.scores.get(name) for name in scorers)]
+    return [*rollout, *place, *cells, *found, *(node.scores.get(name) for name in scorers)]
 
 
 def _csv_line(cells: Iterable[Any]) -> str:
@@ -448,19 +446,19 @@ def _longest_run(text: str) -> int:
 
 def _fenced(text: str) -> str:
     """Wrap a text in a code fence that its content cannot close."""
-    shown = _printable(text.replace("\r\n", "\n"), keep="\n\t")
-    fence = "`" * max(3, _longest_run(shown) + 1)
-    return f"{fence}text\n{shown}\n{fence}\n"
+    printable = _printable(text.replace("\r\n", "\n"), keep="\n\t")
+    fence = "`" * max(3, _longest_run(printable) + 1)
+    return f"{fence}text\n{printable}\n{fence}\n"
 
 
 def _code(text: str) -> str:
     """Format a string as inline code on one line, so that markup and links have no effect."""
-    shown = _printable(" ".join(str(text).split()), keep="")
-    if not shown:
+    printable = _printable(" ".join(str(text).split()), keep="")
+    if not printable:
         return ""
-    ticks = "`" * (_longest_run(shown) + 1)
-    pad = " " if shown[0] == "`" or shown[-1] == "`" else ""
-    return f"{ticks}{pad}{shown}{pad}{ticks}"
+    ticks = "`" * (_longest_run(printable) + 1)
+    pad = " " if printable[0] == "`" or printable[-1] == "`" else ""
+    return f"{ticks}{pad}{printable}{pad}{ticks}"
 
 
 def _printable(text: str, *, keep: str) -> str:

@@ -168,9 +168,9 @@ def rollouts_of(run: Run, reasoning_tags: Tags = ()) -> list[Graph[str, str]]:
     if reasoning_tags and absent:
         raise ArtifactError(f"{run.path}: {TURNS} has no column {absent[0]!r}")
     if reasoning_tags:
-        said = zip(columns["response"], columns["encoded"], strict=True)
+        responses = zip(columns["response"], columns["encoded"], strict=True)
         columns["response"] = _column(
-            "response", [_spoken(*cells, reasoning_tags) for cells in said]
+            "response", [_spoken(*cells, reasoning_tags) for cells in responses]
         )
     return read_turns(columns)
 
@@ -192,7 +192,7 @@ def _root_row(graph: Rollout, where: str) -> _Row:
             state, context = _TOLD, _told(context)
         else:
             state, context = _OPENING if context.opening else _CONVERSATION, context.goal
-    asked = graph.seed if isinstance(graph.seed, (str, int)) else None
+    seed = graph.seed if isinstance(graph.seed, (str, int)) else None
     row = {
         **dict.fromkeys(TURN_COLUMNS),
         "node_id": "",
@@ -201,7 +201,7 @@ def _root_row(graph: Rollout, where: str) -> _Row:
         "status": "ok",
         "reason": "",
         "attack": "",
-        "asked": None if asked is None else _json(asked, f"{where}: seed"),
+        "asked": None if seed is None else _json(seed, f"{where}: seed"),
         "depth": 0,
         "weight": 1.0,
         "reward": math.nan,
@@ -284,8 +284,8 @@ def _implied(graph: Rollout, last: _Turn | None, *, opening: bool) -> Conversati
 
 
 def _parts(conversation: Conversation) -> tuple[Any, ...]:
-    said = [(turn.probe, turn.response) for turn in conversation.turns]
-    return conversation.goal, said, conversation.probe
+    turns = [(turn.probe, turn.response) for turn in conversation.turns]
+    return conversation.goal, turns, conversation.probe
 
 
 def _told(conversation: Conversation) -> dict[str, Any]:
@@ -364,12 +364,12 @@ def _graph(row: _Row) -> Rollout:
         context = _untold(context)
     elif state in (_CONVERSATION, _OPENING):
         context = Conversation(context, opening=state == _OPENING)
-    asked = None if row["asked"] is None else _loaded(row, "asked")
+    seed = None if row["asked"] is None else _loaded(row, "asked")
     return Graph(
         context,
         unit_id=row["unit_id"],
         attempt=int(row["attempt"]),
-        seed=asked,
+        seed=seed,
         selected=bool(row["selected"]),
     )
 

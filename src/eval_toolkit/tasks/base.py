@@ -278,9 +278,9 @@ class BaseTask(TaskPrompts[SubjectT]):
             )
         if self.shuffle_choices:
             questions = [questions[at] for at in self._choice_order(item, n_choices)]
-        asked = max(at for at, turn in enumerate(messages) if turn.role is Role.USER)
+        question_at = max(at for at, turn in enumerate(messages) if turn.role is Role.USER)
         return tuple(
-            Part((*messages[:asked], Message(Role.USER, question)), (ending,))
+            Part((*messages[:question_at], Message(Role.USER, question)), (ending,))
             for question in questions
         )
 
@@ -335,7 +335,7 @@ class BaseTask(TaskPrompts[SubjectT]):
             item for subject in self.subjects for item in self._items(subject, self.SAMPLE_SPLIT)
         ]
         first = sorted(items, key=lambda item: item.unit_id)[:_FINGERPRINTED]
-        shown = [
+        prompts = [
             [
                 sample.id,
                 [message.to_dict() for message in sample.messages],
@@ -346,7 +346,7 @@ class BaseTask(TaskPrompts[SubjectT]):
             for item in first
             for sample in self._samples_of(item)
         ]
-        return sha256_text(canonical_json([self.num_fewshot, shown]))
+        return sha256_text(canonical_json([self.num_fewshot, prompts]))
 
     def describe(self) -> dict[str, Any]:
         """Return the description of the task for the manifest, which requires reading the data."""

@@ -287,10 +287,10 @@ class Task(BaseTask[str]):
         return cue + joined_choice(cue, str(self._get_ground_truth(item)))
 
     def _get_context(self, item: dict[str, Any]) -> dict[str, Any] | None:
-        told = {name: item.get(name) for name in self._context_fields}
+        context = {name: item.get(name) for name in self._context_fields}
         if self.RESPONSE_TYPE is ResponseType.COMPLETION and self._is_styled(item):
-            told["options"] = self._styled(item)[1]  # as they are lettered in the prompt
-        return told or None
+            context["options"] = self._styled(item)[1]  # as they are lettered in the prompt
+        return context or None
 
     def _right(self, item: dict[str, Any]) -> tuple[list[str], list[int]]:
         if not isinstance(self._response, ChoicesSpec):

@@ -54,15 +54,15 @@ def _grades(
     kind: TaskKind, grader: Grader, column: str, jobs: Mapping[str, Job], entries: Sequence[Entry]
 ) -> dict[str, float | None]:
     """Return the grade of each first attempt, or None for failed attempts."""
-    asked = {one.unit_id: one for one in entries if one.attempt == 1 and not one.step}
+    first = {one.unit_id: one for one in entries if one.attempt == 1 and not one.step}
     answers = [
         answer
-        for unit, entry in asked.items()
+        for unit, entry in first.items()
         if unit in jobs and (answer := entry.answer(jobs[unit], entry.request_hash)) is not None
     ]
     answered = {answer.job.unit_id for answer in answers}
     samples = [sample for sample in kind.samples if sample.id in answered]
-    values: dict[str, float | None] = dict.fromkeys(asked)
+    values: dict[str, float | None] = dict.fromkeys(first)
     if samples:
         records = measure(kind.task, samples, answers, graders=[grader])
         known = records.status[column] == "ok"

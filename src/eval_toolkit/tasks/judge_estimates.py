@@ -51,18 +51,18 @@ def estimate_judges(
     some = samples[:: max(1, len(samples) // COUNTED)][:COUNTED]
     each = planned.completion_tokens or 0
     length = each // max(1, planned.n_requests) or GUESSED_TOKENS
-    said = RawCompletion("x" * (length * CHARACTERS_PER_TOKEN))
-    answered = [JobResult(Job(sample.id, 1, GenerateRequest("")), said) for sample in some]
+    completion = RawCompletion("x" * (length * CHARACTERS_PER_TOKEN))
+    answered = [JobResult(Job(sample.id, 1, GenerateRequest("")), completion) for sample in some]
     responses = built_responses(task, some, answered).values()
     found: dict[str, dict[str, Any]] = {}
     for judge in judges:
-        asked = [one for response in responses for one in judge.requests(response).values()]
+        requests = [one for response in responses for one in judge.requests(response).values()]
         scale = planned.n_requests / max(1, len(some))
-        read = sum(-(-len(request_text(one)) // CHARACTERS_PER_TOKEN) for one in asked) * scale
-        written = sum(one.max_tokens or GUESSED_TOKENS for one in asked) * scale
+        read = sum(-(-len(request_text(one)) // CHARACTERS_PER_TOKEN) for one in requests) * scale
+        written = sum(one.max_tokens or GUESSED_TOKENS for one in requests) * scale
         prices = getattr(judge.asked, "prices", None)
         found[judge.name] = {
-            "requests": round(len(asked) * scale),
+            "requests": round(len(requests) * scale),
             "prompt_tokens": round(read),
             "completion_tokens": round(written),
             "cost": None if prices is None else (read * prices[0] + written * prices[1]) / 1e6,

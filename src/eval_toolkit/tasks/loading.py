@@ -157,11 +157,11 @@ def named_task(name: str | Path, options: Mapping[str, Any], *, origin: Origin) 
     text = str(name)
     options = {key: value for key, value in options.items() if value is not None}
     if text.endswith("}") and not is_there(text):
-        text, told = name_and_options(text)
+        text, own_options = name_and_options(text)
         options = {
-            **told,
+            **own_options,
             **options,
-            "allow_code": options.get("allow_code") or told.get("allow_code"),
+            "allow_code": options.get("allow_code") or own_options.get("allow_code"),
         }
     origin.refuse_consent(options)
     with making(origin):  # includes names in the options, such as graders

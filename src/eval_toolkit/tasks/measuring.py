@@ -333,13 +333,13 @@ def build_response(task: Measurable, sample: Sample, outcome: JobResult) -> Any:
     >>> build_response(None, sample, JobResult(job, raw, None, False)).best
     0
     """
-    raw, asked = outcome.response, outcome.job.request.prompt
+    raw, prompt = outcome.response, outcome.job.request.prompt
     about: dict[str, Any] = {
         "id": sample.id,
         "subject": sample.subject,
         "ground_truth": sample.ground_truth,
         "attempt": outcome.job.attempt,
-        "prompt": asked if isinstance(asked, str) else "",
+        "prompt": prompt if isinstance(prompt, str) else "",
         "prompt_tokens": raw.prompt_tokens if raw else None,
         "context": sample.context,
     }
@@ -355,7 +355,7 @@ def build_response(task: Measurable, sample: Sample, outcome: JobResult) -> Any:
         )
     if raw is None:
         raise InvalidInputError(f"sample {sample.id!r} has no response")
-    sent = asked if isinstance(asked, str) else asked[-1].content
+    sent = prompt if isinstance(prompt, str) else prompt[-1].content
     parts = raw.parts(getattr(task, "reasoning_tags", REASONING_TAGS), prompt=sent)
     return Completion(
         task.post_process_generated_completion(parts.answer, sample),

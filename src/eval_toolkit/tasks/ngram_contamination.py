@@ -248,7 +248,7 @@ def contamination(
         raise InvalidTypeError(f"`task` is {task!r:.80}; it must be a task")
     if isinstance(parts, str) or not parts:
         raise InvalidInputError(f"`parts` is {parts!r}; it must be a list of {', '.join(PARTS)}")
-    wanted = [validation.choice(part, "parts", PARTS) for part in parts]
+    selected = [validation.choice(part, "parts", PARTS) for part in parts]
     check = corpus
     if not isinstance(check, NgramContaminationCheck):
         check = NgramContaminationCheck(check, n=n, threshold=threshold)
@@ -257,7 +257,7 @@ def contamination(
     texts: list[str] = []
     for at, item in enumerate(items):
         for part, text in item_texts(task, item):
-            if part in wanted:
+            if part in selected:
                 places.append((at, part))
                 texts.append(text)
     counts = check.counts(texts)

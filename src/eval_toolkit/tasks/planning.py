@@ -361,12 +361,12 @@ def _texts_read(request: Request, *, again: bool) -> list[str]:
     if not (again and isinstance(request, LoglikelihoodRequest)):
         return [request_text(request)]
     prompt = request.prompt
-    said = prompt if isinstance(prompt, str) else "".join(turn.content for turn in prompt)
-    return [said + choice for choice in dict.fromkeys(request.continuations)]
+    text = prompt if isinstance(prompt, str) else "".join(turn.content for turn in prompt)
+    return [text + choice for choice in dict.fromkeys(request.continuations)]
 
 
 def request_text(request: Request) -> str:
     """Return the entire content of a request as a single string."""
     prompt = request.prompt
-    said = prompt if isinstance(prompt, str) else "".join(turn.content for turn in prompt)
-    return said + "".join(getattr(request, "continuations", ()))
+    text = prompt if isinstance(prompt, str) else "".join(turn.content for turn in prompt)
+    return text + "".join(getattr(request, "continuations", ()))

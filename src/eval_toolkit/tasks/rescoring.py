@@ -429,21 +429,21 @@ def stored_task(run: Run, **options: Any) -> BaseTask[Any]:
     refers to are not (docs/adr/0023). For a table of questions or a task file, the stored questions
     and references are used. ``options`` override stored options.
     """
-    told = (run.manifest.get("config") or {}).get("task") or {}
-    name = known_name("tasks", str(told.get("name")), [one.name for one in available_tasks()])
-    if name is None or name != told.get("name"):  # names of built-in tasks ignore case
+    settings = (run.manifest.get("config") or {}).get("task") or {}
+    name = known_name("tasks", str(settings.get("name")), [one.name for one in available_tasks()])
+    if name is None or name != settings.get("name"):  # names of built-in tasks ignore case
         if not options and StoredSamples.hold(run):
             return StoredSamples(run)
         raise ArtifactError(
-            f"{run.path}: its task {str(told.get('name'))!r:.80} is neither built in nor part of an "
-            f"installed package; {task_hint(told)}"
+            f"{run.path}: its task {str(settings.get('name'))!r:.80} is neither built in nor part of an "
+            f"installed package; {task_hint(settings)}"
         )
     named = ("num_fewshot", "seed", "subjects", "shuffle_choices", "user_prompt_suffix")
-    set_up = {key: told[key] for key in named if told.get(key) not in (None, [], "", False)}
+    set_up = {key: settings[key] for key in named if settings.get(key) not in (None, [], "", False)}
     set_up |= {key: value for key, value in options.items() if value is not None}
     task = named_task(name, set_up, origin=read_from(run.path / MANIFEST, "config.task"))
-    if "reasoning_tags" in told:
-        task.reasoning_tags = tuple((first, last) for first, last in told["reasoning_tags"])
+    if "reasoning_tags" in settings:
+        task.reasoning_tags = tuple((first, last) for first, last in settings["reasoning_tags"])
     return task
 
 
@@ -463,8 +463,10 @@ def _ended(
     """Return the decision of a stored run's stopping rule, or None if it had no rule."""
     from eval_toolkit.tasks.stopping_outcome import StoppingOutcome
 
-    rule, told = source.manifest["config"].get("until"), source.results.get("stopping")
-    if rule is None or told is None:
+    rule, decision = source.manifest["config"].get("until"), source.results.get("stopping")
+    if rule is None or decision is None:
         return None
     counted = set(source.records(*source.only_subject).unit_id.tolist())
-    return StoppingOutcome.stored(told, rule, samples, counted, seed=seed, confidence=confidence)
+    return StoppingOutcome.stored(
+        decision, rule, samples, counted, seed=seed, confidence=confidence
+    )

@@ -25,10 +25,10 @@ def stored_graders(run: Run, task: BaseTask[Any], without: Container[str] = ()) 
     judges, from their stored settings; judges use only stored verdicts. Raises an error if a grader
     cannot be recreated.
     """
-    told: Mapping[str, Any] = run.manifest["config"]["graders"]
+    versions: Mapping[str, Any] = run.manifest["config"]["graders"]
     makers = (_Own(task.graders()), _ByName(), _Judges(run))
     made = []
-    for label, version in told.items():
+    for label, version in versions.items():
         name = label.partition("(")[0]
         if label in without or name in without:
             continue

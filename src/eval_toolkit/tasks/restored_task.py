@@ -69,13 +69,13 @@ class StoredSamples(BaseTask[Any]):
     @staticmethod
     def hold(run: Run) -> bool:
         """Return whether a run contains enough data for some graders, or to summarise its grades."""
-        told = (run.manifest.get("config") or {}).get("task") or {}
+        settings = (run.manifest.get("config") or {}).get("task") or {}
         units, joins = run.units, bool(run.manifest.get("joins"))
-        graded = told.get("class") in _CLASSES
-        graded = graded and told.get("response_type") == ResponseType.COMPLETION.value
+        graded = settings.get("class") in _CLASSES
+        graded = graded and settings.get("response_type") == ResponseType.COMPLETION.value
         return (
             (joins or graded)
-            and {"name", "version", "num_fewshot", "seed"} <= told.keys()
+            and {"name", "version", "num_fewshot", "seed"} <= settings.keys()
             and units is not None
             and {"row", "input", *(() if joins else ("reference",))} <= set(units.columns)
         )

@@ -38,8 +38,12 @@ class _Rotated:
 
     def describe(self) -> dict[str, Any]:
         """Return the description of the task, including its rotation."""
-        told: dict[str, Any] = super().describe()  # type: ignore[misc]
-        return {**told, "shuffle_choices": self._was_shuffled, "rotate_choices": self.rotation}
+        description: dict[str, Any] = super().describe()  # type: ignore[misc]
+        return {
+            **description,
+            "shuffle_choices": self._was_shuffled,
+            "rotate_choices": self.rotation,
+        }
 
 
 def rotated(task: BaseTask[Any], by: int) -> BaseTask[Any]:

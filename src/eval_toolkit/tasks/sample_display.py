@@ -226,10 +226,10 @@ def right_by_grades(
     bits = _value(values, "bits")
     if bits is None:
         return None
-    wanted = -bits * math.log(2.0)
+    expected = -bits * math.log(2.0)
     same = [
         place
         for place, value in enumerate(numbers)
-        if place != taken and math.isclose(value, wanted, rel_tol=_SAME, abs_tol=_SAME)
+        if place != taken and math.isclose(value, expected, rel_tol=_SAME, abs_tol=_SAME)
     ]
     return same[0] if len(same) == 1 else None

@@ -91,8 +91,8 @@ def stopped_cell(
     if not is_bounded(spec):
         if lacking:
             return _noted(replace(cell, value=None, status="skipped"), left)
-        said = f"the run was stopped early, and {spec.name} has no interval that is valid under early stopping"
-        return _noted(cell, said)
+        reason = f"the run was stopped early, and {spec.name} has no interval that is valid under early stopping"
+        return _noted(cell, reason)
     found = looks(
         DrawnUnits.of(samples, macro=macro),
         known_values(records, spec),

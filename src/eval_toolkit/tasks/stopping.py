@@ -263,10 +263,10 @@ def _chosen(
     plain = "" if name is None else name.removesuffix(MACRO)
     if plain in fitting and len({sample.subject for sample in samples}) > 1:
         return fitting[plain], True
-    told = "no metric can" if name is None else f"`metric` is {name!r}, which cannot"
+    problem = "no metric can" if name is None else f"`metric` is {name!r}, which cannot"
     there = f"; choose one of {', '.join(fitting)}" if fitting else ""
     raise InvalidInputError(
-        f"{told} be watched: a stopping rule needs a mean of values with known bounds{there}"
+        f"{problem} be watched: a stopping rule needs a mean of values with known bounds{there}"
     )
 
 

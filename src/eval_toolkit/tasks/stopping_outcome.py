@@ -40,8 +40,12 @@ class StoppingOutcome:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable dict, in which ``n_saved`` counts only unrequested samples."""
-        told = self.decision.to_dict()
-        return {**told, "n_beyond": self.n_beyond, "n_saved": told["n_saved"] - self.n_beyond}
+        decision = self.decision.to_dict()
+        return {
+            **decision,
+            "n_beyond": self.n_beyond,
+            "n_saved": decision["n_saved"] - self.n_beyond,
+        }
 
     @classmethod
     def stored(
@@ -113,6 +117,6 @@ def ask_until_decided(
     watch: Watch, jobs: Sequence[Job], ask: AskPart, measure: MeasurePart, at_once: int
 ) -> tuple[JobResults, StoppingOutcome]:
     """Run jobs in batches until the rule is satisfied; return all outcomes and the decision."""
-    asked = ask_until(watch, jobs, ask, measure, at_once=at_once)
-    outcomes = JobResults(asked.outcomes, notes=asked.notes)
-    return outcomes, StoppingOutcome(watch, asked.decision, asked.n_beyond)
+    outcome = ask_until(watch, jobs, ask, measure, at_once=at_once)
+    outcomes = JobResults(outcome.outcomes, notes=outcome.notes)
+    return outcomes, StoppingOutcome(watch, outcome.decision, outcome.n_beyond)

@@ -71,6 +71,6 @@ def _no_match(wanted: str, names: Sequence[str]) -> str:
             f"({names[0]!r}); '*' stands for any part"
         )
     near = difflib.get_close_matches(wanted, names, n=1)
-    shown = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
-    hint = f"did you mean {near[0]!r}?" if near else f"the subjects are {shown}"
+    listed = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+    hint = f"did you mean {near[0]!r}?" if near else f"the subjects are {listed}"
     return f"`subjects`: there is no subject {wanted!r}; {hint}"

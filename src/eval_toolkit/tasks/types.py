@@ -171,8 +171,10 @@ class Sample:
 
     def as_asked(self) -> dict[str, Any]:
         """Return ``text`` and ``parts``, if present, as a JSON-serialisable dict."""
-        asked: dict[str, Any] = {} if self.text is None else {"text": self.text}
-        return {**asked, "parts": [part.to_dict() for part in self.parts]} if self.parts else asked
+        fields: dict[str, Any] = {} if self.text is None else {"text": self.text}
+        return (
+            {**fields, "parts": [part.to_dict() for part in self.parts]} if self.parts else fields
+        )
 
 
 def _truth(given: Any, place: str) -> str | tuple[str, ...] | None:

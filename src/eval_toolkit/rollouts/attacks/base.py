@@ -52,8 +52,8 @@ def filled(text: str, goal: str, probe: str = "{probe}") -> str:
     'About {probe}: {"a": 1}'
     """
     # In a single pass, so that inserted text is never read as a template.
-    told = {"goal": goal, "probe": probe}
-    return _FIELDS.sub(lambda match: told[match[1]], text)
+    values = {"goal": goal, "probe": probe}
+    return _FIELDS.sub(lambda match: values[match[1]], text)
 
 
 def checked_texts(given: Any, name: str, *, empty: bool = False) -> tuple[str, ...]:
@@ -178,16 +178,16 @@ class Wrapper(Strategy):
     def ask(self, conversation: Any, seed: int) -> str | GenerateRequest:
         """Return the modified probe of the inner attack, or its request to a model."""
         state = as_conversation(conversation)
-        said = self.inner.ask(state, seed)
-        return self._wrapped(said, state, seed) if isinstance(said, str) else said
+        probe = self.inner.ask(state, seed)
+        return self._wrapped(probe, state, seed) if isinstance(probe, str) else probe
 
     def read(self, reply: str, conversation: Any) -> str:
         """Parse a model's reply and return the modified probe."""
         state = as_conversation(conversation)
         reads = getattr(self.inner, "read", None)
-        said = reads(reply, state) if callable(reads) else reply
+        probe = reads(reply, state) if callable(reads) else reply
         # Replies come without a seed; one is derived from the reply and the state.
-        return self._wrapped(said, state, derive_seed(0, "reply", reply, str(state)))
+        return self._wrapped(probe, state, derive_seed(0, "reply", reply, str(state)))
 
     def _wrapped(self, text: str, state: Conversation, seed: int) -> str:
         return self.wrap(text, state, derive_seed(seed, self.KIND, state.n_turns))

@@ -75,11 +75,11 @@ class Mixed(Strategy):
 
     def toward(self, *, higher_is_closer: bool) -> Attack:
         """Return a copy with the score direction of every attack set."""
-        told = [
+        attacks = [
             with_score_direction(one, higher_is_closer=higher_is_closer) for one in self.attacks
         ]
-        same = all(new is old for new, old in zip(told, self.attacks, strict=True))
-        return self if same else replace(self, attacks=told)
+        same = all(new is old for new, old in zip(attacks, self.attacks, strict=True))
+        return self if same else replace(self, attacks=attacks)
 
     def ask(self, conversation: Any, seed: int) -> str:
         """Return a probe of a random attack; samplers use `for_branch`.
@@ -90,9 +90,9 @@ class Mixed(Strategy):
             If that attack queries a model, because only the attack itself can parse the reply.
         """
         attack = self.for_branch(derive_seed(seed, "mixed") % len(self.attacks))
-        said = attack.ask(conversation, seed)
-        if not isinstance(said, str):
+        probe = attack.ask(conversation, seed)
+        if not isinstance(probe, str):
             raise InvalidInputError(
                 f"the attack {attack.name!r} queries a model; in a mix, use `for_branch(k)`"
             )
-        return said
+        return probe

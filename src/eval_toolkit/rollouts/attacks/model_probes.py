@@ -87,11 +87,11 @@ def _found(reply: str) -> tuple[str, bool]:
 
 def _from_json(text: str) -> str | None:
     try:
-        told = json.loads(text)
+        payload = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    said = told.get("prompt") if isinstance(told, dict) else None
-    return _bare(said) if isinstance(said, str) else None
+    probe = payload.get("prompt") if isinstance(payload, dict) else None
+    return _bare(probe) if isinstance(probe, str) else None
 
 
 def _bare(text: str) -> str:
@@ -196,13 +196,13 @@ class AskingStrategy(Strategy):
         """
         probe, marked = _found(reply)
         if not probe:
-            said = (
+            problem = (
                 "is empty"
                 if not reply.strip()
                 else f"contains none: {' '.join(reply.split())!r:.80}"
             )
             raise ModelError(
-                f"{self.model.name} was asked to write a probe, but its reply {said}",
+                f"{self.model.name} was asked to write a probe, but its reply {problem}",
                 kind="garbled",
             )
         if not marked and refusal_kind(probe, opening=_BEGINNING) == "full":

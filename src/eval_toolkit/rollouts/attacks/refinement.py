@@ -120,12 +120,12 @@ class Refinement(AskingStrategy):
 
     def _shown(self, state: Conversation) -> str:
         head = "The conversation begins: " if state.opening else "Goal: "
-        said = history(state, self.max_chars, scores=True)
-        if not said:
-            said = "Nothing was sent so far. Write the first message."
+        turns = history(state, self.max_chars, scores=True)
+        if not turns:
+            turns = "Nothing was sent so far. Write the first message."
         else:
             if any(turn.score is not None for turn in state.turns):
                 closer = "lower" if self.higher_is_closer is False else "higher"
-                said += f"\n\nA {closer} score is closer to the goal."
-            said += "\n\nWrite the next message."
-        return f"{head}{state.goal}\n\n{said}\n{FORM}"
+                turns += f"\n\nA {closer} score is closer to the goal."
+            turns += "\n\nWrite the next message."
+        return f"{head}{state.goal}\n\n{turns}\n{FORM}"

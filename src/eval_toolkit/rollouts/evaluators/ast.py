@@ -285,9 +285,9 @@ def _is_judged(side: str, average: float | None) -> bool:
 
 def _rate(overall: Mapping[str, Any], side: str) -> float | None:
     """Return the probability that a conversation of the rollout is toxic on the given side."""
-    told: float | None = overall.get(f"{side}_toxicity_rate")
-    if told is not None:
-        return told
+    rate: float | None = overall.get(f"{side}_toxicity_rate")
+    if rate is not None:
+        return rate
     if not _is_judged(side, overall.get(f"avg_{side}_toxicity", 0.0)):
         return None
     return float(overall.get(f"first_{side}_toxicity_turn") is not None)

@@ -84,8 +84,8 @@ def _run_of(rollouts: Any, scorer: Any, threshold: float | None) -> EvaluatorRun
         raise InvalidTypeError(
             f"`rollouts` is {rollouts!r:.60}; it must be an evaluator, its run, or graphs"
         )
-    asked = _scored_by(rollouts, threshold) if scorer is None else scorer
-    system = SimpleNamespace(scorer=asked)
+    scorer_used = _scored_by(rollouts, threshold) if scorer is None else scorer
+    system = SimpleNamespace(scorer=scorer_used)
     evaluator = ASTEvaluator(SimpleNamespace(system=system, eval_rollout=None), threshold=threshold)
     evaluator.evaluate_graphs(rollouts)
     return cast("EvaluatorRun", evaluator.run)
@@ -119,8 +119,8 @@ def _scored_by(graphs: Sequence[Graph[Any, Any]], threshold: float | None) -> _S
     # Scorers of whole conversations have no scores of probes.
     mode = "turn" if any(probe in keys for keys in seen.values()) else "final"
     for node in turns:
-        wanted = {name, probe} if mode == "turn" else {name} if node.is_leaf else set()
-        if not wanted <= seen[id(node)]:
+        required = {name, probe} if mode == "turn" else {name} if node.is_leaf else set()
+        if not required <= seen[id(node)]:
             raise InvalidInputError(
                 f"{name} has not scored every probe and response; pass `scorer`"
             )
@@ -165,7 +165,7 @@ def _estimates(
 def _detail(rollout: EvaluatedRollout) -> dict[str, Any]:
     metrics, graph = rollout.metrics, rollout.graph
     rows = [] if metrics is None else metrics.per_turn
-    told = {
+    detail = {
         "seed": getattr(rollout.seed, "prompt", rollout.seed),
         "rollout_id": rollout.rollout_id,
         "status": rollout.status,
@@ -174,18 +174,18 @@ def _detail(rollout: EvaluatedRollout) -> dict[str, Any]:
         "overall": {} if metrics is None else metrics.overall,
         "per_turn": rows if graph is None else _whole(rows, graph),
     }
-    return {key: plain(value) for key, value in told.items()}
+    return {key: plain(value) for key, value in detail.items()}
 
 
 def _whole(rows: Sequence[Mapping[str, Any]], graph: Graph[Any, Any]) -> list[dict[str, Any]]:
     """Return the rows of turns with truncated contexts restored."""
     by_id = {node.id: node for node in graph.nodes()}
     first = {node.depth: node for node in graph.first_path()}
-    told = []
+    restored = []
     for row in rows:
         node: Node[Any, Any] | None = by_id.get(str(row.get("node", "")))
         node = node or first.get(row.get("turn", 0))
         cut = row.get("context")
         known = node is not None and isinstance(cut, str) and str(node.context).endswith(cut)
-        told.append({**row, "context": str(node.context)} if node and known else dict(row))
-    return told
+        restored.append({**row, "context": str(node.context)} if node and known else dict(row))
+    return restored

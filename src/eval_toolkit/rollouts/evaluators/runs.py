@@ -140,19 +140,19 @@ class EvaluatorRun:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes about failures and empty replies."""
-        told = []
+        notes = []
         for status, n in (("error", self.n_errors), ("skipped", self.n_skipped)):
             if n:
                 first = next(r for r in self.rollouts if r.status == status)
                 what = "failed" if status == "error" else "could not be measured"
-                told.append(
+                notes.append(
                     f"{n} of {self.n_rollouts} rollouts {what} and are excluded from averages; "
                     f"the first, {first.rollout_id}: {first.reason}"
                 )
         empty = [node for graph in self.graphs for node in graph.nodes() if node.response == ""]
         if empty:
-            told.append(f"{len(empty)} replies are empty")
-        return tuple(told)
+            notes.append(f"{len(empty)} replies are empty")
+        return tuple(notes)
 
     @property
     def card(self) -> Scorecard:

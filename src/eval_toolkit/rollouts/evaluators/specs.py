@@ -73,5 +73,5 @@ def of_shares(specs: Sequence[MetricSpec], values: Sequence[Mapping[str, Any]]) 
 
 
 def _is_yes_or_no(values: Sequence[Any]) -> bool:
-    told = [value for value in values if value is not None]
-    return bool(told) and all(isinstance(value, (bool, np.bool_)) for value in told)
+    present = [value for value in values if value is not None]
+    return bool(present) and all(isinstance(value, (bool, np.bool_)) for value in present)

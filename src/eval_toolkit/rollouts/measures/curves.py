@@ -169,14 +169,14 @@ class Place:
         if counting is not rows:
             broke[rows.rollouts[(rows.cut == "error") & (rows.times < self.turn)]] = True
             broke &= cut
-        told = [AS_FAILURES.format(int(broke.sum()), n)] if broke.any() else []
+        notes = [AS_FAILURES.format(int(broke.sum()), n)] if broke.any() else []
         rest = int((cut & ~broke).sum())
         if rest:
-            told.append(
+            notes.append(
                 f"{rest} of {n} rollouts were cut short and are censored after their last "
                 "observed turn"
             )
-        return told
+        return notes
 
     def unprovoked(self, cell: MetricResult, on_error: str) -> MetricResult:
         """Return the cell of unprovoked failures, a subset of the failures in the curve."""

@@ -108,12 +108,12 @@ def probe_perplexity(
     outcomes = run_jobs(jobs, model, concurrency=concurrency) if jobs else ()
     found = {probe: _read(outcome) for probe, outcome in zip(probes, outcomes, strict=True)}
     nothing = (Grade.skipped("there is no probe"), None)
-    told = []
+    results = []
     for graph, node in turns:
         grade, n_tokens = found[str(node.probe)] if node.probe else nothing
         place = (graph.unit_id, graph.attempt, node.id)
-        told.append(ProbePerplexity(*place, grade.value, grade.status, grade.reason, n_tokens))
-    return told
+        results.append(ProbePerplexity(*place, grade.value, grade.status, grade.reason, n_tokens))
+    return results
 
 
 def _read(outcome: JobResult) -> tuple[Grade, int | None]:

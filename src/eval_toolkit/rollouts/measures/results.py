@@ -155,8 +155,8 @@ class MeasurementSettings:
             curve = rows.curve(self.summary.confidence)
         except UndefinedMetricError as error:
             return {"status": "skipped", "reason": str(error)}
-        told = {"policy": rows.policy, "depth": rows.depth, "n_cut_short": rows.n_cut_short}
-        return {"status": "ok", **told, **curve.to_dict()}
+        settings = {"policy": rows.policy, "depth": rows.depth, "n_cut_short": rows.n_cut_short}
+        return {"status": "ok", **settings, **curve.to_dict()}
 
 
 def _scorer_settings(scorer: TextScorer) -> dict[str, Any]:
@@ -176,10 +176,10 @@ def _similarity(
 ) -> dict[str, Any]:
     """Return the similarity of probes for different seed prompts, which shows repetitiveness."""
     groups = {prompt.id: prompt.group for prompt in prompts}
-    said = [(str(n.probe), groups[g.unit_id]) for g in graphs for n in g.nodes() if n.probe]
+    probes = [(str(n.probe), groups[g.unit_id]) for g in graphs for n in g.nodes() if n.probe]
     try:
         found = probe_similarity(
-            [probe for probe, _ in said], [group for _, group in said], confidence=confidence
+            [probe for probe, _ in probes], [group for _, group in probes], confidence=confidence
         )
     except (UndefinedMetricError, InvalidInputError) as error:
         return {"status": "skipped", "reason": str(error)}

@@ -131,9 +131,9 @@ def mark_echoes(nodes: Sequence[Node[Any, Any]], scorer: TextScorer) -> None:
         elif not takes_turns(scorer):
             left.append((node, rest))
     scores = checked_scores(scorer, list(dict.fromkeys(rest for _, rest in left)))
-    said = dict(zip(dict.fromkeys(rest for _, rest in left), scores, strict=True))
+    score_of_rest = dict(zip(dict.fromkeys(rest for _, rest in left), scores, strict=True))
     for node, rest in left:
-        score = said[rest]
+        score = score_of_rest[rest]
         node.echo = None if isinstance(score, str) else not is_event(scorer, score)
 
 

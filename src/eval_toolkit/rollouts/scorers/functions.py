@@ -139,8 +139,8 @@ class _OfBoth(FunctionScorer):
         """Return the scores of the last reply of each conversation."""
         found = []
         for state in conversations:
-            asked = next((m.content for m in state.messages[::-1] if m.role.value == "user"), "")
-            found.append(self._number(self._function(asked, state.messages[-1].content)))
+            prompt = next((m.content for m in state.messages[::-1] if m.role.value == "user"), "")
+            found.append(self._number(self._function(prompt, state.messages[-1].content)))
         return found
 
 

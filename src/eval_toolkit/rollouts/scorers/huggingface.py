@@ -117,8 +117,8 @@ class HuggingFaceScorer:
     def version(self) -> str:
         """Version of the weights and of every option that affects the scores; loads the model."""
         loaded = self._loaded
-        told = self._source.revision or self._digest
-        parts = [told[:16], f"label={loaded.labels[loaded.index]}", f"max_length={loaded.limit}"]
+        weights = self._source.revision or self._digest
+        parts = [weights[:16], f"label={loaded.labels[loaded.index]}", f"max_length={loaded.limit}"]
         if self.threshold != 0.5:
             parts.append(f"threshold={self.threshold}")
         if not self.higher_is_worse:
@@ -290,19 +290,19 @@ def _labels(config: Any, place: str) -> tuple[str, ...]:
 
 def _chosen(labels: tuple[str, ...], label: str | int | None, place: str) -> int:
     """Return the index of the requested label."""
-    told = ", ".join(f"{at}={name}" for at, name in enumerate(labels))
+    listed = ", ".join(f"{at}={name}" for at, name in enumerate(labels))
     if label is None:
         if len(labels) > 2:
             raise InvalidInputError(
-                f"{place} has {len(labels)} labels; pass label=, one of: {told}"
+                f"{place} has {len(labels)} labels; pass label=, one of: {listed}"
             )
         return len(labels) - 1
     if isinstance(label, int):
         if not 0 <= label < len(labels):
-            raise InvalidInputError(f"`label` is {label}, but the labels of {place} are: {told}")
+            raise InvalidInputError(f"`label` is {label}, but the labels of {place} are: {listed}")
         return label
     if label not in labels:
-        raise InvalidInputError(f"`label` is {label!r}, but the labels of {place} are: {told}")
+        raise InvalidInputError(f"`label` is {label!r}, but the labels of {place} are: {listed}")
     return labels.index(label)
 
 

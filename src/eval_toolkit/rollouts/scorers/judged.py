@@ -62,12 +62,12 @@ def completion_of(conversation: Any) -> Completion:
 
 
 def _completion(question: str, answer: str, context: Mapping[str, Any]) -> Completion:
-    asked = [Message(Role.USER, question)] if question else []
+    question_messages = [Message(Role.USER, question)] if question else []
     return Completion(
         answer,
         # Keyed by what is judged: a sampled verdict is the same wherever the turn occurs.
         id=sha256_text(canonical_json([question, answer]))[:16],
-        messages=[*asked, Message(Role.ASSISTANT, answer)],
+        messages=[*question_messages, Message(Role.ASSISTANT, answer)],
         prompt=question,
         context=dict(context),
     )
@@ -150,10 +150,10 @@ class JudgeScorer:
     @property
     def version(self) -> str:
         """Version, which changes with the judge, field, threshold, direction and mode."""
-        told = f"{self._column}+threshold={self.threshold:g}"
-        told += "" if self.higher_is_worse else "+higher_is_worse=False"
-        told += "" if self.mode == "turn" else f"+mode={self.mode!r}"
-        return f"1+{self.judge.version}+{told}"
+        options = f"{self._column}+threshold={self.threshold:g}"
+        options += "" if self.higher_is_worse else "+higher_is_worse=False"
+        options += "" if self.mode == "turn" else f"+mode={self.mode!r}"
+        return f"1+{self.judge.version}+{options}"
 
     def describe(self) -> dict[str, Any]:
         """Return the settings of the judges for the manifest, as a JSON-serialisable dict."""
@@ -229,8 +229,10 @@ class JudgeScorer:
 
 
 def _reply(outcome: JobResult) -> RawCompletion:
-    said = outcome.response
-    return said if isinstance(said, RawCompletion) else RawCompletion("", error=outcome.error)
+    response = outcome.response
+    return (
+        response if isinstance(response, RawCompletion) else RawCompletion("", error=outcome.error)
+    )
 
 
 def _requests(judge: AskingGrader, answer: Completion) -> Mapping[str, Any]:
@@ -242,13 +244,13 @@ def _requests(judge: AskingGrader, answer: Completion) -> Mapping[str, Any]:
 
 def _column(judge: Any, field: str | None) -> tuple[str, ColumnInfo]:
     columns = {name: info for name, info in columns_of(judge).items() if info.metric}
-    wanted = [judge.name] if field is None else [f"{judge.name}_{field}", field]
-    for name in wanted:
+    candidates = [judge.name] if field is None else [f"{judge.name}_{field}", field]
+    for name in candidates:
         if name in columns:
             return name, columns[name]
     fields = ", ".join(name.removeprefix(f"{judge.name}_") for name in columns)
-    said = "several fields, so `field` is required" if field is None else f"no field {field!r}"
-    raise InvalidInputError(f"the judge {judge.name!r} has {said}; its fields are: {fields}")
+    problem = "several fields, so `field` is required" if field is None else f"no field {field!r}"
+    raise InvalidInputError(f"the judge {judge.name!r} has {problem}; its fields are: {fields}")
 
 
 def _threshold(given: float | None, info: ColumnInfo, column: str) -> float:

@@ -94,25 +94,25 @@ def load_scorer(spec: str, options: Mapping[str, Any] | None = None) -> TextScor
     """
     if not isinstance(spec, str) or not spec.strip():
         raise InvalidInputError(f"`spec` is {spec!r:.60}; it must be the name of a scorer")
-    text, told = _suffixes(spec.strip())
+    text, suffixes = _suffixes(spec.strip())
     made = _made(text, dict(options or {}))
-    return as_text_scorer(made, **told) if told else made
+    return as_text_scorer(made, **suffixes) if suffixes else made
 
 
 def _suffixes(spec: str) -> tuple[str, dict[str, Any]]:
     """Split a spec into the name without suffixes, the threshold and the mode."""
-    told: dict[str, Any] = {}
+    suffixes: dict[str, Any] = {}
     while True:
         rest, at, last = spec.rpartition("@")
         if not at or not rest:
-            return spec, told
+            return spec, suffixes
         option: Any = last if last in MODES else _number(last)
         if option is None:
-            return spec, told
+            return spec, suffixes
         name = "mode" if last in MODES else "threshold"
-        if name in told:
+        if name in suffixes:
             raise InvalidInputError(f"{spec!r:.80} sets the {name} twice")
-        told[name] = option
+        suffixes[name] = option
         spec = rest
 
 
@@ -124,8 +124,8 @@ def _number(text: str) -> float | None:
 
 
 def _made(spec: str, options: dict[str, Any]) -> TextScorer:
-    name, which, told = read_spec(_KIND, spec, _OURS)
-    options = {**told, **options}
+    name, which, own_options = read_spec(_KIND, spec, _OURS)
+    options = {**own_options, **options}
     before, at, behind = name.partition("@")
     if at and ":" not in before and known_name(_KIND, before, _OURS) is not None:
         raise InvalidInputError(

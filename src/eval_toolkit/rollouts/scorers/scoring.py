@@ -152,9 +152,9 @@ class _Scoring:
         self._put(column, probed, scores[len(places) :])
 
     def _ask_turns(self, places: list[int]) -> None:
-        told = [self._told(at) for at in places]
+        conversations = [self._told(at) for at in places]
         keys = None if self.keys is None else [self.keys[at] for at in places]
-        self._put(self.name, places, checked_turns(self.scorer, told, keys))
+        self._put(self.name, places, checked_turns(self.scorer, conversations, keys))
 
     def _ask_categories(self) -> None:
         names = categories_of(self.scorer)
@@ -171,13 +171,13 @@ class _Scoring:
         distinct = list(dict.fromkeys(texts))
         found = checked_categories(self.scorer, distinct) if distinct else {}
         for name, scores in found.items():
-            said = dict(zip(distinct, scores, strict=True))
-            self._put(columns[name], places, [said[text] for text in texts])
+            score_of = dict(zip(distinct, scores, strict=True))
+            self._put(columns[name], places, [score_of[text] for text in texts])
 
     def _scores(self, texts: Sequence[str]) -> list[Scored]:
         distinct = list(dict.fromkeys(texts))
-        said = dict(zip(distinct, checked_scores(self.scorer, distinct), strict=True))
-        return [said[text] for text in texts]
+        score_of = dict(zip(distinct, checked_scores(self.scorer, distinct), strict=True))
+        return [score_of[text] for text in texts]
 
     def _put(self, column: str, places: Sequence[int], scores: Sequence[Scored]) -> None:
         for at, score in zip(places, scores, strict=True):
@@ -195,8 +195,8 @@ def _why_not(node: Node[Any, Any], mode: str) -> str:
         return f"skipped: the turn has the status {node.status!r}"
     if node.response is None:
         return _NO_REPLY
-    said = str(node.response) if mode == "turn" else _replies(node)
-    return "" if said.strip() else _EMPTY
+    text = str(node.response) if mode == "turn" else _replies(node)
+    return "" if text.strip() else _EMPTY
 
 
 def _why_no_probe(node: Node[Any, Any], *, turns: bool) -> str:
@@ -219,8 +219,8 @@ def _told(node: Node[Any, Any]) -> Any:
 
 def _replies(node: Node[Any, Any]) -> str:
     """Return all replies of the target up to and including a turn."""
-    said = (str(one.response) for one in node.path() if one.response is not None)
-    return "\n\n".join(text for text in said if text.strip())
+    replies = (str(one.response) for one in node.path() if one.response is not None)
+    return "\n\n".join(text for text in replies if text.strip())
 
 
 def _decide(nodes: Sequence[Node[Any, Any]], scorer: TextScorer) -> None:

@@ -280,10 +280,10 @@ def seed_columns(path: str | Path, **named: str | None) -> dict[str, str]:
     >>> seed_columns(path)
     {'prompt': 'prompt', 'id': 'id', 'category': 'type'}
     """
-    told = {field: column for field, column in named.items() if column is not None}
-    items = read_items(Path(path), columns=bool(told))
+    selected = {field: column for field, column in named.items() if column is not None}
+    items = read_items(Path(path), columns=bool(selected))
     rows = [item for _, item in items if isinstance(item, Mapping)]
-    return _columns(rows, str(path), told) if rows else {}
+    return _columns(rows, str(path), selected) if rows else {}
 
 
 def _seeds(items: Sequence[Item], place: str, named: Mapping[str, str]) -> list[SeedPrompt]:
@@ -363,14 +363,14 @@ def _with_unique_ids(seeds: list[SeedPrompt], places: Sequence[str]) -> list[See
         if name != seeds[at].id:
             seeds[at] = replace(seeds[at], id=name)
     first: dict[str, SeedPrompt] = {}
-    taken: dict[str, str] = {}
+    place_of_id: dict[str, str] = {}
     for at, seed in enumerate(seeds):
-        if seed.id in taken:
+        if seed.id in place_of_id:
             raise InvalidInputError(
-                f"{places[at]}: the id {seed.id!r} is already used in {taken[seed.id]}; ids must "
+                f"{places[at]}: the id {seed.id!r} is already used in {place_of_id[seed.id]}; ids must "
                 'be unique (`id` names their column, "" for none)'
             )
-        taken[seed.id] = places[at]
+        place_of_id[seed.id] = places[at]
         original = first.setdefault(seed.prompt, seed)
         if original is not seed and not seed.topic:
             seeds[at] = replace(seed, topic=original.group)

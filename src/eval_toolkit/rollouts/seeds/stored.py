@@ -31,8 +31,8 @@ def seed_units(prompts: Iterable[SeedPrompt]) -> list[Unit]:
 
 
 def _unit(seed: SeedPrompt) -> Unit:
-    shown = kept_text(seed.target)
-    whole = (kept_text(seed.prompt), shown) == (seed.prompt, seed.target)
+    kept = kept_text(seed.target)
+    whole = (kept_text(seed.prompt), kept) == (seed.prompt, seed.target)
     return Unit(
         id=seed.id,
         content_hash=seed.content_hash,
@@ -41,7 +41,7 @@ def _unit(seed: SeedPrompt) -> Unit:
         more={
             "topic": seed.topic,
             "category": seed.category,
-            "target": shown,
+            "target": kept,
             "safe": {safe: number for number, safe in _SAFE.items()}[seed.safe],
             "exact": None if whole else to_json([seed.prompt, seed.target]),
         },

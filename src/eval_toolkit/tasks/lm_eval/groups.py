@@ -76,19 +76,19 @@ def _members(
     shared = {key: value for key, value in config.items() if key not in _OF_GROUP}
     for one in [listed] if isinstance(listed, (str, Mapping)) else listed:
         given = {"task": one} if isinstance(one, str) else dict(one)
-        wanted = given.get("group") or given.get("task")
+        names = given.get("group") or given.get("task")
         own = {key: value for key, value in given.items() if key not in ("task", "group")}
         if isinstance(given.get("task"), list):  # a nested group
             inner = {**given, **shared}
             yield from _members(inner, path, index, allow_code, (*chain, name))
             continue
-        files = index.get(str(wanted))
+        files = index.get(str(names))
         if not files and "dataset_path" in own:  # a task defined in the list itself
-            yield _Member({**shared, **own, "task": f"{name}::{wanted}"}, path)
+            yield _Member({**shared, **own, "task": f"{name}::{names}"}, path)
             continue
         if not files:
             raise InvalidInputError(
-                f"{path}: no file in the same folder defines the task, group or tag {wanted!r}; "
+                f"{path}: no file in the same folder defines the task, group or tag {names!r}; "
                 "pass the folder that contains it as `search`"
             )
         for file in files:
@@ -139,8 +139,8 @@ class _GroupGrader:
     @property
     def version(self) -> str:
         """Version, which changes with the version of any grader."""
-        told = {task: str(grader.version) for task, grader in self.by_task.items()}
-        return f"1+{sha256_text(canonical_json(told))[:16]}"
+        versions = {task: str(grader.version) for task, grader in self.by_task.items()}
+        return f"1+{sha256_text(canonical_json(versions))[:16]}"
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return the columns of all graders."""

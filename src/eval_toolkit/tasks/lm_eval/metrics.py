@@ -97,8 +97,8 @@ def _own_problem(given: Mapping[str, Any]) -> str:
     aggregation = given.get("aggregation") or "mean"
     if aggregation in _OF_VALUES:
         return ""
-    shown = getattr(aggregation, "__name__", aggregation)
-    return f"the aggregation {shown!r} of {given.get('metric')!r}"
+    label = getattr(aggregation, "__name__", aggregation)
+    return f"the aggregation {label!r} of {given.get('metric')!r}"
 
 
 def _problem(given: Mapping[str, Any], output_type: str) -> str:
@@ -112,8 +112,8 @@ def _problem(given: Mapping[str, Any], output_type: str) -> str:
         return f"the metric {name!r} (there are {', '.join(known)})"
     allowed = (_OWN_AGGREGATION[name],) if name in _OWN_AGGREGATION else _MEAN
     if aggregation is not None and aggregation not in allowed:
-        shown = getattr(aggregation, "__name__", aggregation)
-        return f"the aggregation {shown!r} of {name!r} (there is {', '.join(allowed)})"
+        label = getattr(aggregation, "__name__", aggregation)
+        return f"the aggregation {label!r} of {name!r} (there is {', '.join(allowed)})"
     ignored = given.get("regexes_to_ignore") or []
     if not isinstance(ignored, list) or not all(isinstance(one, str) for one in ignored):
         return f"the regexes_to_ignore of {name!r}, which must be a list of patterns"

@@ -133,8 +133,8 @@ def score_of(
 
 
 def _greedy(facts: tuple[float, bool | None]) -> list[float | Grade]:
-    told = facts[1]
-    return [_untold() if told is None else float(told)]
+    is_greedy = facts[1]
+    return [_untold() if is_greedy is None else float(is_greedy)]
 
 
 def _untold() -> Grade:
@@ -285,10 +285,10 @@ def _share(facts: Text, rules: Callable[[Any], Any]) -> float:
 
 def _is_one_of(answer: Any, truths: Sequence[Any], rules: Callable[[Any], Any]) -> bool:
     try:
-        said = rules(answer)
+        normalised = rules(answer)
     except Overrun:  # on a pattern timeout the answer matches no reference
         return False
-    return any(_same(said, truth) for truth in truths)
+    return any(_same(normalised, truth) for truth in truths)
 
 
 def _same(answer: Any, truth: Any) -> bool:

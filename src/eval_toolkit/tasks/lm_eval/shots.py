@@ -32,10 +32,10 @@ def drawn_for(
     seen, chosen = {item.content_hash, written(item)}, []
     for at in order:
         example = pool[at]
-        shown = written(example)
-        if example.content_hash in seen or shown in seen:
+        text = written(example)
+        if example.content_hash in seen or text in seen:
             continue
-        seen |= {example.content_hash, shown}
+        seen |= {example.content_hash, text}
         chosen.append(example)
         if len(chosen) == n:
             return chosen
@@ -54,12 +54,12 @@ def drawn_in_turn(
     the sample split, by name; only then does lm-eval exclude an item from its own examples.
     """
     draw = random.Random(LM_EVAL_SEED)  # noqa: S311
-    wanted = n + 1 if without_itself and not in_order else n
-    if wanted > len(pool):
+    n_drawn = n + 1 if without_itself and not in_order else n
+    if n_drawn > len(pool):
         raise InvalidInputError(f"num_fewshot is {n}, but there are only {len(pool)} examples")
     chosen = []
     for item in items:
-        found = list(pool) if in_order else draw.sample(list(pool), wanted)
+        found = list(pool) if in_order else draw.sample(list(pool), n_drawn)
         if without_itself:
             found = [example for example in found if dict(example) != dict(item)]
         found = found[:n]
