@@ -151,7 +151,7 @@ def write_transcripts(
     chosen = _SUFFIXES.get(target.suffix.lower()) if format is None else format
     if chosen is None:
         raise InvalidInputError(
-            f"{target}: cannot infer the format from the file name; use .txt, .jsonl, .md or "
+            f"{target}: cannot infer the format from the name; use .txt, .jsonl, .md or "
             ".csv, or pass `format`"
         )
     pieces = transcripts(graphs, chosen, **selection)

@@ -327,7 +327,7 @@ def _common_samples(
     common = common_units(*tables, on_mismatch=on_mismatch, where=where)
     if not len(common):
         raise ArtifactError(
-            f"{where}: the runs have no units in common; compare runs of the same items"
+            f"{where}: the runs have no unit in common; compare runs of the same items"
         )
     records = tables[0]
     hashes = dict(zip(records.unit_id.tolist(), records.content_hash.tolist(), strict=True))

@@ -256,7 +256,7 @@ class TestLabels:
         ):
             self.Labelled(data=path).samples()
         (tmp_path / "valid-labels.lst").write_text("1\n")
-        with pytest.raises(ArtifactError, match=r"has 1 labels, but .* has 2 rows"):
+        with pytest.raises(ArtifactError, match=r"contains 1 labels, but .* contains 2 rows"):
             self.Labelled(data=path).samples()
 
     def test_labels_in_the_rows_do(self, tmp_path: Path) -> None:

@@ -565,7 +565,7 @@ class TestAsFailures:
         cell = carded(graphs, on_error="as_zero")["attack_success"]
         assert (cell.value, cell.n_units) == (pytest.approx(2 / 3), 3)
         assert cell.reason.startswith("1 of 3 rollouts ended in an error and count as failures")
-        assert "up to their last observed turn" not in cell.reason
+        assert "censored after their last observed turn" not in cell.reason
 
     def test_what_has_no_worst_is_left_out(self):
         graphs = [chain(False, unit="a"), chain(None, unit="b")]
