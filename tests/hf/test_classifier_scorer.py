@@ -260,7 +260,9 @@ def test_a_model_without_a_classifier_is_not_given_a_random_one(tmp_path: Path) 
 
 def test_numbers_without_labels_are_refused(made: Made) -> None:
     folder = made(1, problem_type="regression")
-    with pytest.raises(InvalidInputError, match="predicts numbers, not labels"):
+    with pytest.raises(
+        InvalidInputError, match="is a regression model without label probabilities"
+    ):
         HuggingFaceScorer(str(folder)).score(["good"])
 
 

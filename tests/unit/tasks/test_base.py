@@ -222,7 +222,7 @@ class TestIdentity:
         task.samples()
         assert len(task.data_notes) == 1
         assert "'id' is 1, as in row 1" in task.data_notes[0]
-        assert "(and in 4 more places)" in task.data_notes[0]
+        assert "(and 4 more)" in task.data_notes[0]
 
     def test_the_prompt_does_not_change_it(self) -> None:
         rows = {"test": sums(8), "train": sums(8, 100)}
@@ -405,7 +405,9 @@ class TestMessages:
             InvalidInputError, match=r"row 1: the initial prompt text .* must be a user"
         ):
             Answered(rows=sums(1)).samples()
-        with pytest.raises(InvalidInputError, match="there is no user message to append to"):
+        with pytest.raises(
+            InvalidInputError, match="the prompt has no user message to append it to"
+        ):
             Answered(rows=sums(1), user_prompt_suffix="!").samples()
 
     @pytest.mark.parametrize("text", ["", None])
