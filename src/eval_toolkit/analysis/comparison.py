@@ -151,7 +151,7 @@ def compare_runs(
         If an option is unknown, or versions or settings differ and ``allow_version_change`` is
         False.
     MissingColumnError
-        (a KeyError) If a slice, a scorer or a metric of ``higher_is_better`` does not exist.
+        If a slice, a scorer or a metric of ``higher_is_better`` does not exist (also a KeyError).
     ArtifactError
         If a run is incomplete or was modified, or a unit has different content in A and B.
 

@@ -253,7 +253,7 @@ def paired_diff_from_prediction_refs(
     Raises
     ------
     ArtifactError
-        (a ValueError) If a row is in only one file, or its hash or label differs; see also
+        If a row is in only one file, or its hash or label differs (also a ValueError); see also
         `load_prediction_arrays`.
     InvalidInputError
         If the metric or the method is unknown, or a file contains several scorers or slices and none

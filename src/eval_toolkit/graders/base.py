@@ -82,7 +82,7 @@ class ColumnInfo:
     """
 
     higher_is_better: bool | None = True
-    """Whether higher values are better; None if neither direction is."""
+    """Whether higher values are better; None if neither direction is better."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """Smallest and largest possible value."""
     binary: bool = False

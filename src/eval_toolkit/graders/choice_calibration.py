@@ -144,7 +144,7 @@ def choice_reliability(
     Raises
     ------
     MissingColumnError
-        (a KeyError) If the records lack the columns.
+        If the records lack the columns (also a KeyError).
     UndefinedMetricError
         If no record has a confidence, all are right or all wrong, or there are too few for the
         bins.

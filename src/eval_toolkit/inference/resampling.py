@@ -220,7 +220,7 @@ def spread(
     InvalidInputError
         If a metric cannot be pickled.
     BrokenExecutor
-        (a RuntimeError) If a worker died.
+        If a worker died (also a RuntimeError).
     """
     check_executor(executor)
     per_task = max(1, math.ceil(_CHUNK_ROWS / work))

@@ -52,7 +52,7 @@ def assert_metric(
     InvalidInputError
         If no limit is given, or several cells match.
     MissingColumnError
-        (a KeyError) If no cell has that name; the message suggests the closest name.
+        If no cell has that name (also a KeyError); the message suggests the closest name.
 
     Examples
     --------

@@ -141,7 +141,7 @@ def sklearn_scorer(
     Raises
     ------
     MissingColumnError
-        (a KeyError) If no metric has that name.
+        If no metric has that name (also a KeyError).
     InvalidTypeError
         If the metric is neither a name nor a spec.
 

@@ -89,7 +89,7 @@ def named(name: str, *, at: At = None) -> MetricSpec:
     Raises
     ------
     MissingColumnError
-        (a ValueError and a KeyError) If no metric has that name; the message suggests the nearest one.
+        If no metric has that name (also a ValueError and a KeyError); the message suggests the nearest one.
     InvalidInputError
         If an argument is out of range.
 
@@ -141,7 +141,7 @@ def chosen_metrics(
     InvalidTypeError
         If ``metrics`` is a single name or spec.
     MissingColumnError
-        (a ValueError and a KeyError) If no metric has that name.
+        If no metric has that name (also a ValueError and a KeyError).
 
     Examples
     --------

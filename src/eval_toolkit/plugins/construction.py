@@ -24,7 +24,7 @@ def make_plugin(
     origin: Origin,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Return the object denoted by a name; classes and functions are called.
+    """Return the object with a given name; classes and functions are called.
 
     Parameters
     ----------

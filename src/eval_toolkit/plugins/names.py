@@ -70,7 +70,7 @@ def known_name(kind: str, text: str, ours: Iterable[str]) -> str | None:
 
 
 def load_plugin(kind: str, name: str, ours: Mapping[str, str], *, origin: Origin) -> Any:
-    """Return the object denoted by a name.
+    """Return the object with a given name.
 
     Parameters
     ----------

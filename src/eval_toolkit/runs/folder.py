@@ -181,7 +181,7 @@ class Run(Tabled):
         Raises
         ------
         MissingColumnError
-            (a KeyError) If the cell does not exist; the message suggests a similar name.
+            If the cell does not exist (also a KeyError); the message suggests a similar name.
         InvalidInputError
             If the string is not an address, or the address is ambiguous.
         """
@@ -246,7 +246,7 @@ class Run(Tabled):
         Raises
         ------
         MissingColumnError
-            (a KeyError) If the records do not exist; the message lists the available ones.
+            If the records do not exist (also a KeyError); the message lists the available ones.
         ArtifactError
             If the run has no records, or its records were modified.
         """

@@ -179,7 +179,7 @@ class Results(Tabled):
         Raises
         ------
         MissingColumnError
-            (a KeyError) If it does not exist; the message lists what is available.
+            If it does not exist (also a KeyError); the message lists what is available.
         """
         entry = _named(self._by_slice, slice_name, "slice", "the run")
         if part == WHOLE:
@@ -193,7 +193,7 @@ class Results(Tabled):
         Raises
         ------
         MissingColumnError
-            (a KeyError) If it does not exist; the message lists what is available.
+            If it does not exist (also a KeyError); the message lists what is available.
         """
         scorers = self.entry(slice_name, part).get("by_scorer")
         where = f"slice {slice_name!r}" + ("" if part == WHOLE else f", part {part!r}")
@@ -318,7 +318,7 @@ class Results(Tabled):
         Raises
         ------
         MissingColumnError
-            (a KeyError) If the cell does not exist; the message suggests a similar name.
+            If the cell does not exist (also a KeyError); the message suggests a similar name.
         InvalidInputError
             If the string is not an address, or the address is ambiguous; the message lists the
             candidates.

@@ -116,7 +116,7 @@ def test_wrong_bytes_are_refused_and_not_kept(server, manifest, tmp_path):
     ("name", "options", "message"),
     [
         ("a.csv", {"max_bytes": 20}, "more than 20 bytes; raise max_bytes"),
-        ("none.csv", {}, "the server answered 404 Not Found"),
+        ("none.csv", {}, "the server returned status 404 Not Found"),
         ("cut.csv", {}, r"cut\.csv: (cannot be fetched|sha256 is)"),
         ("slow", {"timeout_s": 0.3}, "cannot be fetched: timed out"),
     ],

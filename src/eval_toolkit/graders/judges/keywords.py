@@ -62,7 +62,7 @@ class KeywordJudge:
     within : int or None, default None
         Number of characters to search from the start; None to search the whole response.
     higher_is_better : bool or None, default None
-        Whether higher values are better; None if neither direction is.
+        Whether higher values are better; None if neither direction is better.
     name : str, default "keywords"
         Name of the column.
 

@@ -71,7 +71,7 @@ class Labels:
     numbers : mapping of str to float
         Mapping of at least two words to numbers; case is ignored.
     higher_is_better : bool or None, default True
-        Whether higher values are better; None if neither direction is.
+        Whether higher values are better; None if neither direction is better.
 
     Raises
     ------
@@ -176,7 +176,7 @@ class Scale:
     scaled : bool, default True
         Whether to rescale the column to the range 0 to 1.
     higher_is_better : bool or None, default True
-        Whether higher values are better; None if neither direction is.
+        Whether higher values are better; None if neither direction is better.
 
     Raises
     ------
