@@ -147,7 +147,7 @@ class CommonUnits:
         return a[self.in_a], b[self.in_b], in_a[self.in_a], in_b[self.in_b]
 
     def right_or_wrong(self, column: str) -> bool:
-        """Return whether every measured record of a column is 0 or 1, in A and in B."""
+        """Return whether all values of a column are 0 or 1, in A and in B."""
         columns = (side.records.numbers.get(column) for side in (self.a, self.b))
         states = (side.records.status[column] == "ok" for side in (self.a, self.b))
         return all(

@@ -130,7 +130,7 @@ def fetch(uri: str, target: Path) -> None:
     if left < 0:
         target.unlink()
         raise ArtifactError(
-            f"{address_of(uri)}: has more than {limits.FETCHED_BYTES:,} bytes; download "
+            f"{address_of(uri)}: the file is larger than {limits.FETCHED_BYTES:,} bytes; download "
             "it yourself and pass the local copy"
         )
 

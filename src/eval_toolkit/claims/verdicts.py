@@ -1,4 +1,4 @@
-"""Shared helpers of gates: comparisons, wording, and the construction of gates."""
+"""Helpers shared by gates: comparisons, wording, and gate construction."""
 
 import functools
 import operator

@@ -15,8 +15,8 @@ import click
 _PHRASES = {
     "quoting=False treats": "--no-quoting treats",
     "pass keyed=False": "pass --no-id",
-    "divide them by 100, unless": "pass --scale percent, unless",
-    "positive one, or use 1 - score": "positive one with --positive",
+    "divide them by 100 if": "pass --scale percent if",
+    "pass the other label as positive, or use 1 - score": "pass the other label as --positive",
     "which is not in label_map (": "which is none of the labels (",
     "); add it there": ")",
     "pass a `label_map` from label to 0 or 1": "pass --labels NEGATIVE,POSITIVE, or --positive LABEL",
@@ -28,21 +28,19 @@ _PHRASES = {
     " (answer= in Python)": "",
     " (graders=)": "",
     "choose `graders` that need none": "choose a --grader that needs none",
-    "choose it with `graders`": "choose it with --grader",
     "set `num_fewshot`": "set --fewshot",
     "Pass `strata` (the verdicts, if labels were sampled by verdict) or `weights` "
     "(1 / probability of a label)": "Use --by-verdict if labels were sampled by verdict",
-    "`costs` names": "--cost names",
-    "attempts; ask for at least ": "attempts; pass --attempts ",
-    "rollouts; ask for at least ": "rollouts; pass --rollouts-per-seed ",
+    "attempts; request at least ": "attempts; pass --attempts ",
+    "rollouts; request at least ": "rollouts; pass --rollouts-per-seed ",
     "the command that wrote it did not finish": "the command that wrote it did not finish; eval-toolkit doctor shows what to do",
     "give one of them a different `name`": "give one of them a different name, as in bleu{name='other'}, "
     "if `graders show` lists that option, or leave it out",
-    "name them with a mapping where": "name them, NAME=RUN, where",
+    "name them with a mapping if": "name them, NAME=RUN, if",
     "name the systems with a mapping": "name the systems, NAME=RUN",
     "`method` is 'bayes', which": "--bayes",
     "use 'bootstrap'": "leave it out",
-    "give it numbers by a mapping or a callable": "TEXT answers open questions only",
+    "pass log-likelihoods as a mapping or a callable": "TEXT answers open questions only",
 }
 _PAIRS = " Pair scorers that have different names with `pairs`"
 # Library arguments whose options have a different name.
@@ -63,9 +61,10 @@ _OTHER_NAMES = {
     "safe": "--safe-column",
     "tokens": "--max-total-tokens",
     "calls": "--max-calls",
+    "costs": "--cost",
 }
 _LABEL_PAIR = re.compile(r"pass label_map=\{('[^',]*'): 0, ('[^',]*'): 1\} with 1 for positive")
-_MORE_ROLLOUTS = re.compile(r"(?<= rollouts); ask for at least \d+")
+_MORE_ROLLOUTS = re.compile(r"(?<= rollouts); request at least \d+")
 _ARGUMENT = re.compile(r"`(\w+)`")
 _SET = re.compile(r"pass (\w+)=True|\b(\w+)='([^']*)'|option '(\w+)'")
 

@@ -61,7 +61,7 @@ class Pairing:
     "metrics",
     metavar="NAME",
     multiple=True,
-    help="Metric to compare: roc_auc, recall@fpr=0.01, f1@0.5, …; for runs also all (every "
+    help="Metric to compare: roc_auc, recall@fpr=0.01, f1@0.5, … For runs, also `all` (every "
     "stored metric), or a metric on one slice: exact_match @ subject=Africa. Repeatable.",
 )
 @click.option(

@@ -66,7 +66,7 @@ class _Asking:
 @click.option(
     "--attempts",
     type=click.IntRange(1),
-    help="Number of attempts per sample; by default the task's.",
+    help="Number of attempts per sample; defaults to the task's setting.",
 )
 @click.option(
     "--format",
@@ -83,7 +83,7 @@ class _Asking:
 @click.option(
     "--max-tokens",
     type=click.IntRange(1),
-    help="Maximum number of tokens in an answer; by default the task's.",
+    help="Maximum number of tokens per answer; defaults to the task's setting.",
 )
 @click.option(
     "--stop", multiple=True, metavar="TEXT", help="Stop sequence for answers. Repeatable."

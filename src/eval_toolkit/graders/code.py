@@ -160,7 +160,7 @@ class CodeTests:
         return required_level().level.value
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the program passes, whether it timed out, and whether it ran jailed."""
+        """Return whether the program passes, whether it timed out, and whether it ran in a jail."""
         # Import lazily: only this grader needs to start processes.
         from eval_toolkit._internal.sandbox.levels import Level, required_level
 

@@ -107,7 +107,9 @@ def macro_mean(
     confidence = validation.fraction(confidence, "confidence")
     values = [validation.vector(part, f"parts[{i}]") for i, part in enumerate(parts)]
     if not values or not all(map(len, values)):
-        raise InvalidInputError("`parts` must contain at least one part, and every part a value")
+        raise InvalidInputError(
+            "`parts` must contain at least one part, and each part at least one value"
+        )
     mean = float(np.mean([part.mean() for part in values]))
     n_units = sum(map(len, values))
     codes, n_groups = _codes(values, groups)

@@ -80,7 +80,7 @@ class SurvivalCurve(Displayed):
 
     @property
     def median_low(self) -> float | None:
-        """Lower bound of the median: first time at which the lower bound is at most 1/2."""
+        """Lower confidence limit of the median: first time at which the lower band of the curve is at most 1/2."""
         return self._first_at_most_half(self.ci_low)
 
     @property

@@ -79,7 +79,7 @@ class SklearnScorer:
         classes = np.asarray(getattr(estimator, "classes_", [0, 1])).tolist()
         if self.positive is None and (len(classes) > 2 or 1 not in classes):
             raise InvalidInputError(
-                f"{name} has the classes {classes}; pass the positive one, against all others: "
+                f"{name} has the classes {classes}; pass the positive one (one-vs-rest): "
                 f"sklearn_scorer({self.metric.name!r}, positive=…)"
             )
         if hasattr(estimator, "predict_proba"):
@@ -125,7 +125,7 @@ def sklearn_scorer(
         Name accepted by `metric_specs.named`, such as "pr_auc", "f1@0.5" or "recall@fpr=0.01", or
         a spec.
     positive : label, optional
-        Positive class, against all others; 1 by default, required with more than two classes.
+        Positive class (one-vs-rest); 1 by default, required with more than two classes.
     bound : {"value", "low"}, default "value"
         "low" uses the unfavourable bound of the metric's bootstrap interval on the fold, which
         penalises candidates that score well by chance on few rows.

@@ -192,7 +192,9 @@ def _entries(path: Path, slices: Sequence[str] | None) -> list[_Entry]:
     payload = read_document(path, error=ArtifactError)
     listed = payload.get("slices") if isinstance(payload, Mapping) else None
     if not isinstance(listed, Mapping) or not listed:
-        raise InvalidInputError(f"{path}: a manifest needs a mapping `slices` of id to slice")
+        raise InvalidInputError(
+            f"{path}: the manifest must have a mapping `slices` from ids to slices"
+        )
     if isinstance(slices, str):
         raise InvalidInputError(f"`slices` is {slices!r}; it must be a list of slice ids")
     wanted = list(listed) if slices is None else list(slices)

@@ -125,7 +125,7 @@ class LoglikelihoodRequest:
     prompt : str or sequence of Message
         Context; must be "" with ``rolling``.
     continuations : tuple of str
-        Strings to score independently; the space at a word boundary is part of them.
+        Strings to score independently, each including its leading space, if any.
     rolling : bool, default False
         Whether to score whole documents from their first token, in windows if they exceed the
         context length.

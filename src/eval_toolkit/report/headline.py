@@ -105,7 +105,7 @@ def _against_samples(run: Run) -> list[str]:
     told = (run.manifest.get("config") or {}).get("imported")
     checked = told.get("checked") if isinstance(told, Mapping) else None
     return [
-        f"the log states {one.get('name')} of {one.get('column')} as {one.get('stated')}: "
+        f"the log reports {one.get('name')} of {one.get('column')} as {one.get('stated')}: "
         f"{one.get('verdict')}"
         for one in checked or ()
         if isinstance(one, Mapping) and False in (one.get("agrees"), one.get("stderr_agrees"))

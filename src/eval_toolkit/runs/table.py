@@ -98,7 +98,9 @@ def to_table(
     """Concatenate the records of all (slice, scorer) pairs; also return the layout."""
     for key in records:
         if not (isinstance(key, tuple) and len(key) == 2 and all(isinstance(k, str) for k in key)):
-            raise InvalidTypeError(f"`records` has the key {key!r}; it must be (slice, scorer)")
+            raise InvalidTypeError(
+                f"`records` has the key {key!r}; keys must be pairs (slice, scorer)"
+            )
         if not isinstance(records[key], Records):
             raise InvalidTypeError(f"records[{key!r}] is {records[key]!r}; it must be Records")
     keys = sorted(records)

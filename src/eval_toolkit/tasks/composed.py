@@ -356,7 +356,7 @@ def _groups(pattern: re.Pattern[str], item: Item, name: str) -> dict[str, str | 
         found = groups_in(str(item[name]), pattern)
     except Overrun as error:
         raise InvalidInputError(
-            f"{item.place}: the pattern takes too long in the field {name!r}: {error}"
+            f"{item.place}: matching the pattern in the field {name!r} takes too long: {error}"
         ) from None
     if found is None:
         raise InvalidInputError(f"{item.place}: the pattern does not match the field {name!r}")

@@ -217,7 +217,7 @@ class TaskPrompts(TaskData[SubjectT]):
                 return chosen
         raise InvalidInputError(
             f"{place_of(item)}: num_fewshot is {self.num_fewshot}, but the split "
-            f"{self.FEWSHOT_SPLIT!r} has {len(chosen)} items that differ from it and from each other"
+            f"{self.FEWSHOT_SPLIT!r} has only {len(chosen)} distinct items other than this one"
         )
 
     def _draws_examples(self) -> bool:

@@ -167,7 +167,7 @@ def plan_jobs(
 
 
 def attempts_of(task: BaseTask[Any], attempts: int | None = None) -> int:
-    """Return the number of attempts per sample, by default the task's own.
+    """Return the number of attempts per sample, which defaults to the task's setting.
 
     Log-likelihoods allow only a single attempt.
 

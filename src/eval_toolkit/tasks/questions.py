@@ -243,7 +243,7 @@ def _splits(given: Any) -> tuple[dict[str, list[Row]], str]:
         split = next((name for name in _SPLITS if name in splits), None)
         if split is None:
             raise InvalidInputError(
-                f"the data have the splits {', '.join(map(repr, splits))}; pass one of them"
+                f"the data set has the splits {', '.join(map(repr, splits))}; pass one of them"
             )
         return splits, split
     return {"test": _rows(given)}, "test"

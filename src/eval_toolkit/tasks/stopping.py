@@ -233,7 +233,7 @@ class UntilDecided:
         return (low >= -self.margin) & (high <= self.margin)
 
     def said(self, name: str, ci: BootstrapCI, holds: bool) -> tuple[str, str]:
-        """Return the reason for stopping and the verdict; higher values are better."""
+        """Return the reason for stopping and the verdict, for a metric whose higher values are better."""
         shown = f"{ci.point_estimate:+.4g} [{ci.ci_low:+.4g}, {ci.ci_high:+.4g}]"
         than = f"than in {self.against.run_id!r}"
         by = f" by more than {self.margin:g}" if self.margin else ""

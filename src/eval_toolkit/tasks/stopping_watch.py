@@ -83,7 +83,7 @@ class Rule(Protocol):
         ...
 
     def said(self, name: str, ci: BootstrapCI, holds: bool) -> tuple[str, str]:
-        """Return the reason for stopping and the verdict; higher values are better."""
+        """Return the reason for stopping and the verdict, for a metric whose higher values are better."""
         ...
 
 

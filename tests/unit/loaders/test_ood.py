@@ -262,7 +262,7 @@ def test_manifests_that_cannot_be_read(tmp_path):
         with pytest.raises(ArtifactError, match=f"{name}: (not|malformed)"):
             ood_dataset_from_manifest(tmp_path / name)
     (tmp_path / "b.json").write_text("[]", encoding="utf-8")
-    with pytest.raises(InvalidInputError, match="needs a mapping `slices`"):
+    with pytest.raises(InvalidInputError, match="must have a mapping `slices`"):
         ood_dataset_from_manifest(tmp_path / "b.json")
 
 

@@ -306,7 +306,9 @@ class TestExamples:
         (sample,) = Sums(2, rows=rows).samples()
         questions = [m.content for m in sample.messages if m.role is Role.USER]
         assert questions.count("0 + 0 =") == 1
-        with pytest.raises(InvalidInputError, match="has 2 items that differ from it"):
+        with pytest.raises(
+            InvalidInputError, match="has only 2 distinct items other than this one"
+        ):
             Sums(3, rows=rows).samples()
 
     def test_fewer_examples_are_the_first_of_more(self) -> None:

@@ -67,7 +67,7 @@ def run_program(
     def testing(module: ModuleType, tests: str) -> bytes:
         try:
             tests_side.run_tests(tests, module, theirs.fileno())
-        except tests_side.CannotBeApart as error:
+        except tests_side.NotSeparable as error:
             return _APART + str(error).encode()[: _LONGEST // 2]
         return _PASSED
 

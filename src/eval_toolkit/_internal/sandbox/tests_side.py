@@ -51,7 +51,7 @@ _SAYING_YES = {
 """Methods by which strings, numbers and sets report properties of themselves."""
 
 
-class CannotBeApart(TypeError):  # noqa: N818 - as `Failed`
+class NotSeparable(TypeError):  # noqa: N818 - as `Failed`
     """The tests need an operation that is impossible across processes."""
 
 
@@ -134,7 +134,7 @@ class _Link:
                     given(*positional, **{n: self.read(v) for n, v in named.items()})
                 )
             }
-        except CannotBeApart:
+        except NotSeparable:
             raise
         except BaseException as error:
             kinds = (kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins")
@@ -180,7 +180,7 @@ class _Link:
             return ["raise", self.write(kind), [self.write(one) for one in value.args]]
         if not callable(value) and not hasattr(type(value), "__next__"):
             name = type(value).__name__
-            raise CannotBeApart(f"an object of type {name} cannot be passed to a program")
+            raise NotSeparable(f"an object of type {name} cannot be passed to a program")
         self._given.append(value)
         if hasattr(type(value), "__next__"):
             return ["iterator", len(self._given) - 1]
@@ -233,7 +233,7 @@ class _Link:
         elif what == "object":
             made = object.__new__(found if issubclass(found, _Proxy) else _Proxy)
         else:
-            raise ValueError(f"{what!r} is not a kind of object")
+            raise ValueError(f"unknown kind of object {what!r}")
         object.__setattr__(made, "_number_", number)
         return made
 
@@ -314,7 +314,7 @@ class _ProxyClass(type):
 
     def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> "_ProxyClass":
         if "_link_" not in body and bases != ():
-            raise CannotBeApart(f"{name}: tests cannot inherit from a class of the program")
+            raise NotSeparable(f"{name}: tests cannot inherit from a class of the program")
         return super().__new__(mcs, name, bases, body)
 
     def __call__(cls, *arguments: Any, **named: Any) -> Any:
@@ -461,7 +461,7 @@ _REFLECTED = {name: _calculating(name, reflected=True) for name in ARITHMETIC}
 def run_tests(source: str, module: ModuleType, stream: int) -> None:
     """Run tests after the program is loaded; return whether their last line was reached.
 
-    Raises `CannotBeApart` if the tests need an operation that requires the program's own process.
+    Raises `NotSeparable` if the tests need an operation that requires the program's own process.
     """
     tree = ast.parse(source, "tests.py")
     code = compile(tree, "tests.py", "exec", dont_inherit=True)

@@ -57,7 +57,7 @@ def read_results(
         metrics = list(_metrics(score.get("metrics")))
         if column is None:
             notes += [
-                f"{scorer}: the log states {metric.key} {metric.value!r:.30}; omitted, because the "
+                f"{scorer}: the log reports {metric.key} {metric.value!r:.30}; omitted, because the "
                 f"samples have no single value for {name!r}"
                 for metric in metrics
             ]
@@ -67,7 +67,7 @@ def read_results(
         n = score.get("scored_samples")
         stated += _stated(column, metrics, how, reducer, n if isinstance(n, int) else None, own)
         notes += [
-            f"{column}: the log states {metric.value!r:.30} as its {metric.key}, which is not a finite number; omitted"
+            f"{column}: the log reports {metric.value!r:.30} as its {metric.key}, which is not a finite number; omitted"
             for metric in metrics
             if _finite(metric.value) is None
         ]
@@ -142,7 +142,7 @@ def reduction_notes(
             continue
         again = "no value" if found is None else f"{found:.12g}"
         lines.append(
-            f"{one.column}: the log states {one.name} {one.value:.12g} "
+            f"{one.column}: the log reports {one.name} {one.value:.12g} "
             f"({one.aggregation}); from the samples it is {again}"
         )
     if same:

@@ -182,7 +182,7 @@ def as_made(
     for sample in samples:
         cast("dict[str, Value]", sample.values).pop(one.column, None)
     notes.append(
-        f"{one.column}: the mean of its values is {mean:.6g}, but the log states "
+        f"{one.column}: the mean of its values is {mean:.6g}, but the log reports "
         f"{one.value:.6g} by an unknown aggregation; the reported number is kept"
     )
     return replace(one, aggregation=_NOT_SAID, itself=True, stderr_name="")

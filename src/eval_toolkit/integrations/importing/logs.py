@@ -104,7 +104,7 @@ class Stated:
         for what, number in (("standard error", self.stderr), ("number of samples", self.n)):
             if number is not None and not number >= 0:
                 raise ArtifactError(
-                    f"{self.name}: the log states a {what} of {number}; it must not be negative"
+                    f"{self.name}: the log reports a {what} of {number}; it must not be negative"
                 )
 
 

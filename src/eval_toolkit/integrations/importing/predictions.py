@@ -338,7 +338,7 @@ def _outcomes(table: _Table, roles: _Roles, wanted: Wanted) -> list[str]:
     else:
         hint = "--column NAME; by their names, these are counts, ids or settings"
     raise InvalidInputError(
-        f"{table.path}: no column has the name of an outcome ({', '.join(OUTCOMES)}); the numeric "
+        f"{table.path}: no outcome column found (one of {', '.join(OUTCOMES)}); the numeric "
         f"columns are {', '.join(map(repr, numeric))}. Pass the outcome with {hint}, or the label "
         "with --target-field"
     )

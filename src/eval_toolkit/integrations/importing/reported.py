@@ -97,7 +97,7 @@ def stated_cells(
         if one.stderr is not None:
             details["standard_error"] = one.stderr
         ci, why = _interval(one, n, one.column in binary and one.aggregation == "mean")
-        reason = "as the log states it" + (f"; no interval: {why}" if ci is None else "")
+        reason = "as the log reports it" + (f"; no interval: {why}" if ci is None else "")
         cells[name] = MetricResult(
             one.value, "ok", reason, ci, details, n_units=n, n_groups=n if n is not None else None
         )
@@ -162,4 +162,4 @@ def _of_share(
 
 
 def _unsaid(error: float | None) -> str:
-    return f"the log states {'no standard error' if error is None else 'a standard error of 0'}"
+    return f"the log reports {'no standard error' if error is None else 'a standard error of 0'}"

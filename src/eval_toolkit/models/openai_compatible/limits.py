@@ -58,7 +58,7 @@ class Limiter:
     """First-come, first-served limiter with adaptive concurrency.
 
     The limit starts at the ceiling. Overload halves it once for all requests in flight at that
-    time; once as many answers as the limit have arrived, it grows by one. A limiter is bound to one
+    time; it grows by one each time as many responses as the limit have arrived. A limiter is bound to one
     event loop.
 
     Parameters
@@ -72,7 +72,7 @@ class Limiter:
     limit : float, optional
         Initial concurrency; by default, the ceiling.
     pace : Pace, optional
-        Pace at which requests start, which adapts to refusals.
+        Rate at which requests start, adapted when the server rejects requests.
 
     Examples
     --------

@@ -118,7 +118,7 @@ def make_palette(**extras: str) -> Mapping[str, str]:
 def set_plot_style() -> None:
     """Use `PLOT_STYLE` as the theme of all Altair charts in this session.
 
-    Charts of this package and other Altair charts then look like files written by `save_figure`.
+    Charts from this package and other Altair charts are then styled like those saved by `save_figure`.
 
     Raises
     ------

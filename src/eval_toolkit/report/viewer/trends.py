@@ -29,7 +29,7 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Trend:
-    """Runs on the same units and with the same main metric, earliest first."""
+    """Runs that share their units and their main metric, earliest first."""
 
     slice: str
     metric: str

@@ -368,7 +368,7 @@ class LmEvalTask(BaseTask[str]):
     # --- metrics --------------------------------------------------------------------------------
 
     def graders(self) -> list[Grader]:
-        """Return a list with the grader, which applies the filters and metrics of the file."""
+        """Return a list of one grader, which applies the filters and metrics of the task file."""
         n_classes = 2
         if any(metric.name == "mcc" for metric in self.config.metrics):
             given = self.config.doc_to_choice

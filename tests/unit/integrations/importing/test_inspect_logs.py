@@ -585,7 +585,7 @@ class TestStated:
         ]
         assert (
             log.notes[0]
-            == "match: the log states nan as its var, which is not a finite number; omitted"
+            == "match: the log reports nan as its var, which is not a finite number; omitted"
         )
         assert log.notes[1].startswith("the log's standard errors are clustered by 'topic': pass")
         assert len(log.notes) == 2
@@ -605,7 +605,7 @@ class TestStated:
         twofold = [_sample("a", {"x": 1, "y": 2})]
         log = _read(_json_file(tmp_path, _header(_score(0.0)), twofold))
         assert (log.stated, len(log.notes)) == ([], 1)
-        assert log.notes[0].startswith("match: the log states accuracy 0.0; omitted")
+        assert log.notes[0].startswith("match: the log reports accuracy 0.0; omitted")
 
     def test_epochs_are_attempts_and_other_reductions_are_made_again(self, tmp_path: Path) -> None:
         tries = {"a": [1, 0, 1, 0], "b": [0.25, 0.25, 1, NAN]}
@@ -641,7 +641,7 @@ class TestStated:
         header = _header(*wrong, total=8, eval={"config": {"epochs": 4}})
         (note,) = _read(_json_file(tmp_path, header, samples)).notes
         assert note == (
-            "match: the log states accuracy (max) 0.9 (mean of max); from the samples it is 1"
+            "match: the log reports accuracy (max) 0.9 (mean of max); from the samples it is 1"
         )
 
     def test_without_a_reducer_every_try_counts(self, tmp_path: Path) -> None:
@@ -661,7 +661,7 @@ class TestStated:
         log = _read(_json_file(tmp_path, _header(*stated), None, reductions=reductions))
         assert _column(log) == [0.5]
         assert log.notes[1:] == (
-            "match: the log states accuracy (own) 0.3 (mean of own); from the samples it is 0.25",
+            "match: the log reports accuracy (own) 0.3 (mean of own); from the samples it is 0.25",
             "1 means over other reductions of the epochs match the samples",
         )
 

@@ -136,7 +136,7 @@ class TestResultsWithSamples:
         assert found.checked[1].verdict == "as stated, not recomputed (aggregation: bleu)"
         cell = found.cells["bleu"]
         assert (cell.value, cell.ci) == (31.5, None)
-        assert cell.reason.endswith("the log states no standard error")
+        assert cell.reason.endswith("the log reports no standard error")
 
     @pytest.mark.parametrize("listed", [None, [{"metric": "perplexity"}]])
     def test_a_default_aggregation_is_no_mean(self, tmp_path: Path, listed: Any) -> None:
