@@ -367,7 +367,7 @@ class TestLmEval:
         pytest.importorskip("datasets")
         task = QUIZ.replace('data = "quiz.jsonl"', f'hub = "{name}"')
         path = attack.write("evil.toml", task + "[graders.exact_match]\n")
-        refused(attack, command("tasks", "preview", path), name, "reader")
+        refused(attack, command("tasks", "preview", path), name, "file format")
 
 
 class TestAddresses:

@@ -398,7 +398,7 @@ class TestServers:
                 *("--base-url", server.url.replace("/v1", "/moved")),
             )
         assert code == 3
-        assert "set --base-url to it" in err
+        assert "set --base-url to that address" in err
 
     def test_a_server_that_is_not_there(self, command: Command, task: Path, tmp_path: Path) -> None:
         code, out, _ = command(

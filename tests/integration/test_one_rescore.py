@@ -172,9 +172,9 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("name", "words", "message"),
         [
-            ("task", ["--scorer", "keywords:x"], "--scorer applies to a rollout run, which"),
-            ("rows", ["--grader", "exact_match"], "--grader applies to a task run, which"),
-            ("rollout", ["--judge", "scripted:x"], "--judge applies to a task run, which"),
+            ("task", ["--scorer", "keywords:x"], "--scorer applies to a rollout run, and this run"),
+            ("rows", ["--grader", "exact_match"], "--grader applies to a task run, and this run"),
+            ("rollout", ["--judge", "scripted:x"], "--judge applies to a task run, and this run"),
             ("task", ["--metric", "exact_match", "--grader", "f1"], "--metric applies to records"),
             ("rows", ["--by", "colour"], "has no part 'colour' (--by); it has 'language'"),
             ("rows", ["--metric", "rok_auc"], "there is no metric 'rok_auc'"),
