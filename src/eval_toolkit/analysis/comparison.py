@@ -157,7 +157,8 @@ def compare_runs(
     Notes
     -----
     The metrics of one slice form one family of tests: name the metrics of interest to restrict the
-    correction to them.
+    correction to them. A mean over parts (``…_macro``) whose metric is compared as well has a
+    difference and an interval; it is tested, and counts in the family, only if named.
 
     A slice that contains all compared units of every other slice is treated as the whole. It is
     tested by itself, outside the family of its parts. All other slices form one family, even if

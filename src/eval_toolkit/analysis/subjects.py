@@ -339,7 +339,8 @@ def _as_stated(task: Task, subject: Subject) -> Task:
 def stored_tasks(subject: Subject, specs: Sequence[MetricSpec] = ()) -> list[Task]:
     """Return the comparison of every metric stored by either run, or of the records' columns.
 
-    ``specs`` resolve names that do not determine a metric by themselves.
+    ``specs`` resolve names that do not determine a metric by themselves. A mean over parts asks the
+    same question as its metric with other weights, so only one of the two is tested.
     """
     names = dict.fromkeys(
         name
@@ -354,6 +355,10 @@ def stored_tasks(subject: Subject, specs: Sequence[MetricSpec] = ()) -> list[Tas
     known = {spec.name: spec for spec in specs}
     tasks = [
         _spec_task(known[name]) if name in known else _stored_task(name, subject) for name in names
+    ]
+    tasks = [
+        replace(task, tested=task.macro_by is None or task.name.removesuffix("_macro") not in names)
+        for task in tasks
     ]
     return [_as_stated(task, subject) for task in tasks]
 
