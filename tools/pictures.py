@@ -19,6 +19,7 @@ from tests.browser.driving import DESK, PHONE, Browser, Page, missing
 from tests.browser.serving import served
 
 from eval_toolkit.report import write_report
+from eval_toolkit.runs.interim import read_so_far
 
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "docs" / "_build" / "html"
@@ -56,15 +57,19 @@ N_QUESTIONS, N_ANSWERED = 80, 44
 
 @contextmanager
 def under_way(folder: Path, gate: Path) -> Iterator[None]:
-    """Keep a run at `N_ANSWERED` answers until the end of the block."""
-    gate.write_text(str(N_ANSWERED))
+    """Keep a run at `N_ANSWERED` answers until the end of the block.
+
+    Answers come one after another: the interim value is computed every few seconds.
+    """
+    gate.write_text("12")
     command = [sys.executable, "-m", "tests.browser.ordinary_runs", str(folder), str(N_QUESTIONS)]
     with subprocess.Popen([*command, str(gate)]) as process:
         try:
-            journal = folder / "journal.jsonl"
-            while not journal.exists() or journal.read_bytes().count(b"\n") < N_ANSWERED:
-                assert process.poll() is None, "the run ended before its pictures were taken"
-                time.sleep(0.1)
+            while not (interim := read_so_far(folder)) or interim.n_units < N_ANSWERED - 4:
+                if process.poll() is not None:
+                    raise RuntimeError("the run ended before its pictures were taken")
+                time.sleep(0.5)
+                gate.write_text(str(min(N_ANSWERED, int(gate.read_text()) + 2)))
             yield
         finally:
             gate.write_text(str(N_QUESTIONS))

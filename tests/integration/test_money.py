@@ -1,16 +1,19 @@
 """What a run costs: prices of a file, judges included, and the most that may be spent."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.judge_server import JUDGE, Server, command, quiz, server
+from tests.support.viewer_driving import TOKEN, Asking
 
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.models.openai_compatible.usage import read_usage
 from eval_toolkit.models.prices import cost_of, read_prices
-from eval_toolkit.runs import Run
+from eval_toolkit.report.viewer import create_app
+from eval_toolkit.runs import Run, read_progress, run_state
 
 Command = Callable[..., tuple[int, str, str]]
 __all__ = ["command", "quiz", "server"]  # fixtures
@@ -59,12 +62,24 @@ def test_a_run_ends_before_it_costs_more_and_goes_on_with_more(
     asked = (*asked, "--out", out, "--concurrency", 1)
     code, _, err = command(*asked, "--max-cost", 0.15)
     assert code == 3
-    assert "--max-cost is €0.15, and €0.10 was spent on 1 answers" in err
+    why = "requests stopped: --max-cost is €0.15, and €0.10 was spent on 1 answers"
+    assert f"error: m: {why}" in err
+    assert "interrupted" not in err
+    stored = why.replace("--max-cost", "max_cost")
+    assert stored in read_progress(out).stopped
+    assert stored in run_state(out)
+    pages = Asking(create_app(tmp_path, token=TOKEN))
+    listed = pages("/")
+    (address,) = set(re.findall(r'href="(/runs/r-\w+)"', listed.text))
+    assert stored in listed.text
+    assert stored in pages(address).text
     assert "1 of 2 requests are answered and kept" in err
     assert len(server.asked) == 1
     code, _, err = command(*asked, "--max-cost", 0.15)
     assert code == 0, err
     assert len(server.asked) == 2
+    assert read_progress(out).stopped == ""
+    assert sorted(path.name for path in out.glob("*.json")) == ["manifest.json", "results.json"]
 
 
 def test_judges_spend_from_the_same_purse(

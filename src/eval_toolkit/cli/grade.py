@@ -69,7 +69,7 @@ def grade(
     rows = answer_rows(file)
     told = {"rows": sha256_text(canonical_json(rows)), "columns": columns}
     folder = asked.folder(f"grade-{stem}", told)
-    with progress_bar(asked.quiet or not graders) as bar, resumable(folder):
+    with resumable(folder), progress_bar(asked.quiet or not graders) as bar:
         done = grade_answers(
             rows,
             columns=columns,

@@ -244,7 +244,7 @@ def rollout(
     }
     name = f"rollout-{system.tester_name}-{system.target_name}"
     folder = shard_folder(asked, shard, name, told)
-    with progress_bar(asked.quiet) as bar, resumable(folder):
+    with resumable(folder), progress_bar(asked.quiet) as bar:
         done = run_rollouts(
             system,
             units,

@@ -332,10 +332,10 @@ def _overview(
     mains = _mains(runs, names, firsts)
     adjusted = _holm(firsts)
     rows = [
-        [name, *_told(cell, p)] if cell is not None else [name, None, _untested(found), *[None] * 3]
+        [name, *_told(cell, p)] if cell is not None else [name, _untested(found), *[None] * 4]
         for name, found, cell, p in zip(names[1:], results, firsts, adjusted, strict=True)
     ]
-    header = ["run", "metric", "it is", "difference", "p", "p (Holm)"]
+    header = ["run", "it is", "difference", "metric", "p", "p (Holm)"]
     values = {
         name: _drawable(cell, (names[0], name), _verdict(cell, p))
         for name, cell, p in zip(names[1:], firsts, adjusted, strict=True)
@@ -352,7 +352,7 @@ def _overview(
             "said": _overview_answer(names, firsts, adjusted),
             "how": [
                 *_each(mains, wanted.confidence),
-                f"Differences are each run minus {names[0]}; p (Holm) corrects for {len(names) - 1}.",
+                f"Each run minus {names[0]}; p (Holm) corrects for {len(names) - 1} comparisons.",
             ],
             "differ": None,
             "trust": _trust(mains),
@@ -408,9 +408,9 @@ def _told(cell: RunDifference, adjusted: float | None) -> list[CellLike]:
     place = cell.slice if cell.part == WHOLE else cell.part
     where = "" if place in ("", WHOLE) else f", {place}"
     return [
-        f"{cell.metric}{where}",
         Status(_verdict(cell, adjusted)),
         Estimate(cell.delta, cell.ci_low, cell.ci_high, "+"),
+        f"{cell.metric}{where}",
         Number(cell.p_value, "p"),
         Number(adjusted, "p"),
     ]
