@@ -41,7 +41,7 @@ class Answer:
     def words(self) -> str:
         """What a reader sees: no tags, entities as signs."""
         shown = re.sub(r"<(script|style)\b.*?</\1>", " ", self.text, flags=re.DOTALL)
-        return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", shown)).split())
+        return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", shown.replace("<wbr>", ""))).split())
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Selection of what is compared: slices, scorers and metrics, with version checks."""
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -407,11 +408,26 @@ def _named_task(name: str, subject: Subject) -> Task:
     quantity = quantity_of(name)
     try:
         spec = named(name)
-    except InvalidInputError:
-        if quantity is None:
-            raise
-        return _held(name, quantity, subject)
+    except InvalidInputError as error:
+        if quantity is not None:
+            return _held(name, quantity, subject)
+        raise _unknown(name, subject) or error from None
     return Task(spec.name, spec, higher_is_better(name))
+
+
+def _unknown(name: str, subject: Subject) -> MissingColumnError | None:
+    """Return the error for a metric that runs without scores do not have; None with scores."""
+    records = [one for one in (subject.records_a, subject.records_b) if one is not None]
+    stored = [
+        one
+        for one in dict.fromkeys([*subject.block_a, *subject.block_b])
+        if _is_metric(one, subject.block_a.get(one, subject.block_b.get(one)))
+    ]
+    if not stored or any({"label", "score"} <= {*one.columns} for one in records):
+        return None
+    near = difflib.get_close_matches(name, stored, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"these runs have {', '.join(stored)}"
+    return MissingColumnError(f"there is no metric {name!r}; {hint}")
 
 
 def _record_task(name: str, subject: Subject) -> Task | None:

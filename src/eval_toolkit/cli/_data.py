@@ -77,7 +77,7 @@ class Data:
     def summary(self) -> str:
         """Return a summary of the number of rows."""
         positive = f", {self.rows.n_positive} positive" if self.labelled else ""
-        return f"{self.rows.n} rows{positive}"
+        return f"{self.rows.n} row{'s' * (self.rows.n != 1)}{positive}"
 
 
 data_options = passing(
