@@ -128,6 +128,13 @@ class TestColumns:
         err = refused("score", csv(tmp_path, "kept,score\n0,0.1\n1,0.3\n1,0.2\n"))
         assert "pass --label kept; the columns are" in err
 
+    def test_percentages_are_suggested_as_scores(
+        self, refused: Callable[..., str], tmp_path: Path
+    ) -> None:
+        rows = "".join(f"mail {n};{n % 2};{n},5 %;{n * 3}\n" for n in range(9))
+        err = refused("score", csv(tmp_path, f"text;label;Spam-Wahrscheinlichkeit;len\n{rows}"))
+        assert "pass --score Spam-Wahrscheinlichkeit; the columns are" in err
+
     def test_two_columns_may_be_meant(self, refused: Callable[..., str], tmp_path: Path) -> None:
         path = csv(tmp_path, "label,target,score,prob\n0,1,0.1,0.2\n")
         err = refused("score", path)

@@ -129,7 +129,7 @@ def load_plugin(kind: str, name: str, ours: Mapping[str, str], *, origin: Origin
     if near:
         hint = f"did you mean {by_plain[near[0]]!r}?"
     elif by_plain:
-        hint = f"the names are {', '.join(by_plain.values())}"
+        hint = f"the names are {', '.join(by_plain.values())}; write module:object for your own"
     else:
         hint = "no installed package provides one; use package.module:object"
     raise PluginError(f"there is no {singular(kind)} {name!r}; {hint}")
