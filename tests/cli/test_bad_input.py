@@ -36,6 +36,9 @@ def csv(folder: Path, text: str, name: str = "p.csv") -> Path:
 class TestFiles:
     def test_absent(self, refused: Callable[..., str], tmp_path: Path) -> None:
         assert f"{tmp_path / 'no.csv'}: no such file" in refused("score", tmp_path / "no.csv")
+        csv(tmp_path, ROWS, "predictions.csv")
+        err = refused("score", tmp_path / "prediction.csv")
+        assert err.endswith("prediction.csv: no such file; did you mean predictions.csv?\n")
 
     def test_no_match(self, refused: Callable[..., str], tmp_path: Path) -> None:
         assert "no*.csv: no file matches" in refused("score", tmp_path / "no*.csv")
@@ -235,6 +238,15 @@ class TestCells:
         err = refused("score", path, *options)
         assert f"{path}: row 4: 'id' is 'b', as in {path}: row 2; ids must be unique" in err
         assert "pass --no-id" in err
+
+    def test_two_systems_are_not_one_table(
+        self, refused: Callable[..., str], tmp_path: Path
+    ) -> None:
+        rows = "mail-id,label,score\na,0,0.1\nb,1,0.8\nc,1,0.7\n"
+        paths = [csv(tmp_path, rows, name) for name in ("one.csv", "two.csv")]
+        err = refused("score", *paths)
+        assert f"{paths[1]}: row 1: 'mail-id' is 'a', as in {paths[0]}: row 1" in err
+        assert err.endswith(f", or compare the files: compare {paths[0]} {paths[1]}\n")
 
     def test_a_file_twice(self, refused: Callable[..., str], tmp_path: Path) -> None:
         path = csv(tmp_path, ROWS)
