@@ -171,6 +171,7 @@ def unique_key(columns: Mapping[str, NDArray[Any]], names: Sequence[str]) -> str
 
     Examples
     --------
+    >>> import numpy as np
     >>> unique_key({"id": np.array(["0", "0"]), "uid": np.array(["a", "b"])}, ["id", "uid"])
     'uid'
     """
