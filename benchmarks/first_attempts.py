@@ -571,7 +571,13 @@ def write_table(outcomes: dict[int, str], column: str) -> None:
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     totals = [sum(row.get(one) in ("works", "says") for row in table.values()) for one in columns]
     lines.append("| All | " + " | ".join(f"**{n} of 60**" for n in totals) + " |")
-    lines += ["", "Works: `works`; refuses with the words to type: `says`; else `fails`.", "", *NOTE, ""]
+    lines += [
+        "",
+        "Works: `works`; refuses with the words to type: `says`; else `fails`.",
+        "",
+        *NOTE,
+        "",
+    ]
     lines += ["| # | attempt | " + " | ".join(columns) + " |", "|---:|---|" + "---|" * len(columns)]
     for at, row in table.items():
         lines.append(
