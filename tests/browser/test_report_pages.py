@@ -148,6 +148,17 @@ class TestFirstScreen:
         head = page.on.locator("#differences th", has_text=re.compile("^difference")).first
         assert head.evaluate("(e) => e.getBoundingClientRect().right") <= PHONE
 
+    def test_a_phone_says_why_a_metric_has_no_value(
+        self, opened: Opens, report: Callable[[str], Path]
+    ) -> None:
+        page = opened(report("rows"), width=PHONE)
+        row = page.on.locator("table.metrics tbody tr", has_text="lacking").first
+        reason = row.locator(".on-phone")
+        assert reason.inner_text() == "skipped: there are no positives above the cut"
+        assert reason.evaluate("(e) => e.getBoundingClientRect().right") <= PHONE
+        page.looks("light", DESK)
+        assert not reason.is_visible()
+
     def test_shares_of_choices_have_bars(
         self, opened: Opens, report: Callable[[str], Path]
     ) -> None:
