@@ -1,5 +1,6 @@
 """What a run costs: prices of a file, judges included, and the most that may be spent."""
 
+import asyncio
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from tests.support.viewer_driving import TOKEN, Asking
 
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.models.openai_compatible.usage import read_usage
-from eval_toolkit.models.prices import cost_of, read_prices
+from eval_toolkit.models.prices import Spending, cost_of, read_prices
 from eval_toolkit.report.viewer import create_app
 from eval_toolkit.runs import Run, read_progress, run_state
 
@@ -228,3 +229,23 @@ def test_a_run_counts_and_pays_for_cached_and_reasoning_tokens(
     assert "cost $0.26" in page
     code, _, err = command(*asked, "--prices", "1,2,3,4,5")
     assert (code, "two to four numbers" in err) == (2, True)
+
+
+def test_few_requests_are_in_flight_until_the_cost_of_one_is_known() -> None:
+    spending = Spending(1.0)
+
+    async def used() -> tuple[int, int]:
+        waiting = [asyncio.create_task(spending.admit()) for _ in range(20)]
+        await asyncio.sleep(0.2)
+        first = sum(one.done() for one in waiting)
+        spending.book(0.2)
+        await asyncio.wait(waiting[:4])
+        await asyncio.sleep(0.2)
+        second = sum(one.done() for one in waiting)
+        for one in waiting:
+            one.cancel()
+        return first, second
+
+    # One of four was answered for 0.2: with three in flight, a fifth would end at 1.0 exactly.
+    assert asyncio.run(used()) == (4, 5)
+    assert spending.n_answers == 1

@@ -14,6 +14,8 @@ from eval_toolkit.models.servers import HTTP_KINDS
 
 _SIGNS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
 _WAIT_S = 0.02
+_FIRST = 4
+"""Number of requests in flight before the cost of one is known."""
 HIGHEST_PRICE = 1e9
 """Limit of prices per million tokens, so costs are finite."""
 _KEYS = ("currency", "models")
@@ -139,7 +141,8 @@ class Spending:
     """Total cost and tokens of the answers of several models, with limits.
 
     Requests wait while those in flight, at the mean cost, would exceed a limit, and fail once none
-    is in flight. Only the first requests, whose cost is unknown, may exceed it.
+    is in flight. Only the first four requests, whose cost is unknown, may exceed it; others wait for
+    the first answer.
 
     Examples
     --------
@@ -172,8 +175,8 @@ class Spending:
 
     async def admit(self) -> None:
         """Wait until another request fits; raise `ModelError` if none does."""
-        while said := self._exceeded():
-            if not self._under_way:
+        while (said := self._exceeded()) or self._is_guessing:
+            if said and not self._under_way:
                 raise ModelError(
                     f"{said} {self.n_answers} answers; raise it to continue", kind="budget"
                 )
@@ -187,6 +190,12 @@ class Spending:
             self.spent += cost
             self.n_tokens += n_tokens
             self.n_answers += 1
+
+    @property
+    def _is_guessing(self) -> bool:
+        """Whether the cost of a request is unknown, and enough are in flight to learn it."""
+        limited = self.max_cost is not None or self.max_tokens_total is not None
+        return limited and not self.n_answers and self._under_way >= _FIRST
 
     def _exceeded(self) -> str:
         """Return the limit that another request would exceed, in words; "" if none."""
