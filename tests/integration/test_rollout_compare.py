@@ -12,7 +12,6 @@ from eval_toolkit.inference import paired_mean_diff
 from eval_toolkit.inference.paired_proportions import tango_interval
 from eval_toolkit.metrics import pass_at_k
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.report.comparison_page import compared_runs
 from eval_toolkit.rollouts import Budget, compare_survival, rollouts_of
 from eval_toolkit.rollouts.attacks import Static
 from eval_toolkit.rollouts.graphs import Graph, Node
@@ -98,13 +97,7 @@ def test_two_targets_are_paired_on_their_seeds(runs):
 
 
 def test_every_stored_metric_is_compared_in_its_direction(runs):
-    pairs = {"soft": "hard"}
-    comparison = compare_runs(*runs, metrics="all", pairs=pairs, n_resamples=100)
-    main = compare_runs(*runs, pairs=pairs, n_resamples=100)
-    assert main.cells[0].metric == "attack_success"
-    assert len(main.cells) < len(comparison.cells) / 2
-    printed = compared_runs(runs, pairs=pairs, n_resamples=100)
-    assert printed.cells == main.cells, "the command and the report compare the same metrics"
+    comparison = compare_runs(*runs, pairs={"soft": "hard"}, n_resamples=100)
     cells = {cell.metric: cell for cell in comparison.cells if cell.slice == "goals"}
     assert {cell.status for cell in cells.values()} == {"ok"}
     assert cells["asr@3"].higher_is_better is cells["failed_by_turn_2"].higher_is_better is False
@@ -345,7 +338,7 @@ class TestCutShort:
             assert (cell.status, cell.verdict, cell.value_a) == ("skipped", "skipped", None)
             assert cell.reason.startswith("7 rollouts of B cut short")
             assert (
-                "for the paired difference of failures see the table by turn (`eval-toolkit compare`, `rollouts.compare_survival`)"
+                "for the paired difference in failure rates, see the table by turn (`eval-toolkit compare`, `rollouts.compare_survival`)"
                 in cell.reason
             )
             assert cell.higher_is_better is False
