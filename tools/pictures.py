@@ -50,6 +50,7 @@ DOCS = {
     "docs-index": "index.html",
     "docs-score": "howto/score_a_csv.html",
     "docs-leakage": "howto/find_leakage.html",
+    "docs-shards": "howto/shards.html",
 }
 N_QUESTIONS, N_ANSWERED = 80, 44
 """Of the run under way; its file of allowed requests ends it."""
